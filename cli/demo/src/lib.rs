@@ -1,0 +1,1 @@
+//! The trained LFM2 pair, embedded.

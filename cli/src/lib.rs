@@ -1,0 +1,1 @@
+//! Language models, faster, with the same tokens.

@@ -1,0 +1,1 @@
+//! Checks that every family inherits.

@@ -1,0 +1,1 @@
+//! Row-exact CPU kernels of mlxcel.

@@ -1,0 +1,1 @@
+//! DFlash and DSpark drafters.

@@ -1,0 +1,1 @@
+//! LFM2 and LFM2.5 dense targets.

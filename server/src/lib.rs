@@ -1,0 +1,1 @@
+//! HTTP server over the mlxcel engine.
