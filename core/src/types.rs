@@ -47,6 +47,9 @@ impl Width {
     /// Classic decoding: the anchor alone.
     pub const ONE: Self = Self(1);
 
+    /// Where drafters start unless they say otherwise.
+    pub const EIGHT: Self = Self(8);
+
     /// A width of `rows`, or `None` for 0.
     pub const fn new(rows: usize) -> Option<Self> {
         if rows == 0 { None } else { Some(Self(rows)) }

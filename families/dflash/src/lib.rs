@@ -1,1 +1,17 @@
-//! DFlash and DSpark drafters.
+//! Block drafters that read the target's residual stream: DFlash (spec 4) and DSpark, its form with a Markov head
+//! (spec 5). Both share one backbone.
+
+mod backbone;
+mod config;
+mod dflash;
+mod dspark;
+
+use mlxcel_core::family::DrafterFamily;
+
+inventory::submit! {
+    DrafterFamily { name: "dflash", recognises: config::is_dflash, load: dflash::load }
+}
+
+inventory::submit! {
+    DrafterFamily { name: "dspark", recognises: config::is_dspark, load: dspark::load }
+}

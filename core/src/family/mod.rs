@@ -1,0 +1,15 @@
+//! What a family is: targets and drafters, how they register, and which pairs fit.
+
+mod drafter;
+mod pairing;
+mod registry;
+mod segment;
+mod target;
+
+pub use drafter::{Bound, Draft, Drafter, DrafterContext, DrafterSpec, Observe, Pick, Proposals};
+pub use pairing::{PairingError, check_pairing};
+pub use registry::{
+    DrafterFamily, RegistryError, TargetFamily, drafter_families, load_drafter, load_target, target_families,
+};
+pub use segment::{LogitRows, Output, Segment, Want};
+pub use target::{Target, TargetSpec};

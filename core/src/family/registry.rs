@@ -1,0 +1,169 @@
+//! The families that a program links.
+
+use super::{Bound, Drafter, Target, TargetSpec};
+use crate::{
+    Result,
+    checkpoint::{Checkpoint, Config},
+    nn::{Executor, Loader},
+};
+
+/// A family of targets; a crate registers one with `inventory::submit!`.
+pub struct TargetFamily {
+    /// Its name, unique among targets.
+    pub name: &'static str,
+    /// `model_type` values of its checkpoints.
+    pub model_types: &'static [&'static str],
+    /// The drafter family that its targets need, if only one fits.
+    pub required_drafter_family: Option<&'static str>,
+    /// Whether its operators take more than one segment in a forward.
+    pub supports_batched: bool,
+    /// Loads a target.
+    pub load: fn(&TargetFamily, &Loader<'_>) -> Result<Box<dyn Target>>,
+}
+
+/// A family of drafters; a crate registers one with `inventory::submit!`.
+pub struct DrafterFamily {
+    /// Its name, unique among drafters.
+    pub name: &'static str,
+    /// Whether a config is one of its drafters: by structure, since published drafters borrow other models' names.
+    pub recognises: fn(&Config) -> bool,
+    /// Loads a drafter for the target it is bound to; pairing is checked inside.
+    pub load: fn(&DrafterFamily, &Loader<'_>, &Bound<'_>) -> Result<Box<dyn Drafter>>,
+}
+
+inventory::collect!(TargetFamily);
+inventory::collect!(DrafterFamily);
+
+/// No family for a checkpoint, or the wrong kind of checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RegistryError {
+    /// Two families of one name.
+    #[error("two {kind} families are named {name}\nhint: link only one of them")]
+    Duplicate {
+        /// Target or drafter.
+        kind: &'static str,
+        /// The name.
+        name: &'static str,
+    },
+    /// Two families for one `model_type`.
+    #[error("the target families {first} and {second} both claim model_type {model_type}")]
+    DuplicateModelType {
+        /// A family.
+        first: &'static str,
+        /// Another.
+        second: &'static str,
+        /// What both claim.
+        model_type: &'static str,
+    },
+    /// No family for this `model_type`.
+    #[error("{place}: model_type {found:?} is of no known target family, expected one of: {known}")]
+    UnknownModelType {
+        /// The checkpoint.
+        place: String,
+        /// Its `model_type`.
+        found: String,
+        /// All that are known.
+        known: String,
+    },
+    /// A drafter where a target is needed.
+    #[error("{place} is a {family} drafter, not a target\nhint: pass it with --draft-model, and its target with -m")]
+    DrafterAsTarget {
+        /// The checkpoint.
+        place: String,
+        /// Its family.
+        family: &'static str,
+    },
+    /// A target where a drafter is needed.
+    #[error("{place} is a {family} target, not a drafter\nhint: pass it with -m, and its drafter with --draft-model")]
+    TargetAsDrafter {
+        /// The checkpoint.
+        place: String,
+        /// Its family.
+        family: &'static str,
+    },
+    /// No drafter family recognises a config.
+    #[error("{place} is of no known drafter family, expected one of: {known}")]
+    UnknownDrafter {
+        /// The checkpoint.
+        place: String,
+        /// All that are known.
+        known: String,
+    },
+}
+
+/// The linked target families, by name.
+pub fn target_families() -> Result<Vec<&'static TargetFamily>, RegistryError> {
+    let mut families: Vec<_> = inventory::iter::<TargetFamily>().collect();
+    families.sort_by_key(|family| family.name);
+    check_targets(&families)?;
+    Ok(families)
+}
+
+/// The linked drafter families, by name.
+pub fn drafter_families() -> Result<Vec<&'static DrafterFamily>, RegistryError> {
+    let mut families: Vec<_> = inventory::iter::<DrafterFamily>().collect();
+    families.sort_by_key(|family| family.name);
+    match families.windows(2).find(|pair| pair[0].name == pair[1].name) {
+        Some(pair) => Err(RegistryError::Duplicate { kind: "drafter", name: pair[0].name }),
+        None => Ok(families),
+    }
+}
+
+fn check_targets(families: &[&TargetFamily]) -> Result<(), RegistryError> {
+    for (i, family) in families.iter().enumerate() {
+        for other in &families[..i] {
+            if family.name == other.name {
+                return Err(RegistryError::Duplicate { kind: "target", name: family.name });
+            }
+            if let Some(model_type) = family.model_types.iter().find(|name| other.model_types.contains(name)) {
+                return Err(RegistryError::DuplicateModelType { first: other.name, second: family.name, model_type });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Loads a checkpoint as a target.
+pub fn load_target(checkpoint: &Checkpoint, executor: Executor) -> Result<Box<dyn Target>> {
+    let place = checkpoint.place();
+    if let Some(family) = recognised_drafter(checkpoint)? {
+        return Err(RegistryError::DrafterAsTarget { place, family: family.name }.into());
+    }
+    let family = match target_of(checkpoint)? {
+        Some(family) => family,
+        None => {
+            let known: Vec<_> = target_families()?.iter().flat_map(|f| f.model_types).copied().collect();
+            let found = model_type(checkpoint).to_owned();
+            return Err(RegistryError::UnknownModelType { place, found, known: known.join(", ") }.into());
+        }
+    };
+    (family.load)(family, &Loader::new(checkpoint, executor))
+}
+
+/// Loads a checkpoint as a drafter of `target`.
+pub fn load_drafter(checkpoint: &Checkpoint, target: &dyn Target, executor: Executor) -> Result<Box<dyn Drafter>> {
+    let place = checkpoint.place();
+    let Some(family) = recognised_drafter(checkpoint)? else {
+        if let Some(family) = target_of(checkpoint)? {
+            return Err(RegistryError::TargetAsDrafter { place, family: family.name }.into());
+        }
+        let known: Vec<_> = drafter_families()?.iter().map(|f| f.name).collect();
+        return Err(RegistryError::UnknownDrafter { place, known: known.join(", ") }.into());
+    };
+    let spec: &TargetSpec = target.spec();
+    let bound = Bound { spec, embedding: target.embedding(), head: target.head() };
+    (family.load)(family, &Loader::new(checkpoint, executor), &bound)
+}
+
+fn recognised_drafter(checkpoint: &Checkpoint) -> Result<Option<&'static DrafterFamily>, RegistryError> {
+    Ok(drafter_families()?.into_iter().find(|family| (family.recognises)(checkpoint.config())))
+}
+
+fn target_of(checkpoint: &Checkpoint) -> Result<Option<&'static TargetFamily>, RegistryError> {
+    let model_type = model_type(checkpoint);
+    Ok(target_families()?.into_iter().find(|family| family.model_types.contains(&model_type)))
+}
+
+fn model_type(checkpoint: &Checkpoint) -> &str {
+    checkpoint.config().model_type().unwrap_or("")
+}

@@ -1,0 +1,38 @@
+//! Weights from a checkpoint onto an executor.
+
+use super::Executor;
+use crate::{Result, checkpoint::{Checkpoint, LinearTensors}};
+
+/// A checkpoint together with the executor its weights are loaded for.
+#[derive(Clone, Copy)]
+pub struct Loader<'a> {
+    checkpoint: &'a Checkpoint,
+    executor: Executor,
+}
+
+impl<'a> Loader<'a> {
+    /// Loads weights of `checkpoint` for `executor`.
+    pub fn new(checkpoint: &'a Checkpoint, executor: Executor) -> Self {
+        Self { checkpoint, executor }
+    }
+
+    /// The checkpoint.
+    pub fn checkpoint(&self) -> &'a Checkpoint {
+        self.checkpoint
+    }
+
+    /// The executor.
+    pub fn executor(&self) -> Executor {
+        self.executor
+    }
+
+    /// The vector `name`, `[len]`, in f32.
+    pub fn vector(&self, name: &str, len: usize) -> Result<Vec<f32>> {
+        Ok(self.checkpoint.vector(name, len)?)
+    }
+
+    /// The matrix at `path`, `[out, in]`, dense or quantized.
+    pub(crate) fn linear(&self, path: &str, out: usize, input: usize) -> Result<LinearTensors<'a>> {
+        Ok(self.checkpoint.linear(path, out, input)?)
+    }
+}

@@ -1,0 +1,32 @@
+//! The operators that models are written in. A family calls these and never asks where they run.
+//!
+//! Activations are [`Tensor`]s of shape `[rows, width]`: the concatenated rows of all segments of a forward.
+//! Position-wise operators act on all rows at once; [`Attention`] and [`ShortConv`] loop over the segments, each with
+//! its own state.
+//!
+//! Invariant: an operator's result for a row depends on that row (and its sequence's state) only.
+
+mod activation;
+mod attention;
+mod batch;
+mod conv;
+mod embedding;
+mod executor;
+mod linear;
+mod loader;
+pub(crate) mod mlx;
+mod norm;
+mod rope;
+mod tensor;
+
+pub use activation::silu_mul;
+pub use attention::{Attention, Mask};
+pub use batch::{Batch, Span};
+pub use conv::ShortConv;
+pub use embedding::Embedding;
+pub use executor::Executor;
+pub use linear::Linear;
+pub use loader::Loader;
+pub use norm::RmsNorm;
+pub use rope::{Rope, RopeStyle};
+pub use tensor::Tensor;

@@ -1,0 +1,108 @@
+//! Drives one sequence alone.
+
+use std::{ops::ControlFlow, time::Instant};
+
+use super::{Finish, Report, Request, Sequence, Step};
+use crate::{
+    Error, Result, TokenId,
+    family::{Drafter, Target},
+    sampling::{Decision, Vocabulary},
+};
+
+/// The models that serve a request.
+#[derive(Clone, Copy)]
+pub struct Models<'a> {
+    /// The target.
+    pub target: &'a dyn Target,
+    /// Its drafter, if there is one.
+    pub drafter: Option<&'a dyn Drafter>,
+    /// The ids that may be emitted.
+    pub vocabulary: &'a Vocabulary,
+}
+
+/// What happens on the way.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// A chunk of the prompt was forwarded.
+    Prefilled,
+    /// Tokens were decided and committed: the first one, or those of a round. `block` is the round's `[anchor, d1 …]`.
+    Tokens {
+        /// The tokens, in order.
+        decisions: &'a [Decision],
+    },
+}
+
+/// The outcome of [`generate`].
+#[derive(Clone, Debug)]
+pub struct Generated {
+    /// All tokens, an end token included.
+    pub tokens: Vec<TokenId>,
+    /// Why it ended; `None` if the caller broke off.
+    pub finish: Option<Finish>,
+    /// The counters.
+    pub report: Report,
+}
+
+/// Serves one request from its prompt to its last token. `on_event` may break off between rounds.
+pub fn generate(
+    models: Models<'_>,
+    request: Request,
+    on_event: &mut dyn FnMut(Event<'_>) -> ControlFlow<()>,
+) -> Result<Generated> {
+    let mut sequence = Sequence::new(models.target, models.drafter, models.vocabulary, request)?;
+    loop {
+        let start = Instant::now();
+        let step = sequence.step();
+        let flow = match step {
+            Step::Done(finish) => return Ok(done(&sequence, Some(finish))),
+            Step::Prefill => {
+                let output = forward(models.target, &mut [sequence.prefill_segment()])?;
+                let decisions = sequence.prefilled(output)?;
+                sequence.report_mut().prefill_time += start.elapsed();
+                match decisions.as_slice() {
+                    [] => on_event(Event::Prefilled),
+                    decisions => on_event(Event::Tokens { decisions }),
+                }
+            }
+            Step::Observe => {
+                observe(models, &mut sequence)?;
+                sequence.report_mut().decode_time += start.elapsed();
+                ControlFlow::Continue(())
+            }
+            Step::Round => {
+                let decisions = round(models, &mut sequence)?;
+                sequence.report_mut().decode_time += start.elapsed();
+                on_event(Event::Tokens { decisions: &decisions })
+            }
+        };
+        if flow.is_break() {
+            return Ok(done(&sequence, None));
+        }
+    }
+}
+
+fn observe(models: Models<'_>, sequence: &mut Sequence) -> Result<()> {
+    if let Some(drafter) = models.drafter {
+        drafter.observe(&mut sequence.observe_jobs())?;
+    }
+    sequence.observed();
+    Ok(())
+}
+
+fn round(models: Models<'_>, sequence: &mut Sequence) -> Result<Vec<Decision>> {
+    let proposals = match (models.drafter, sequence.draft_job()?) {
+        (Some(drafter), Some(job)) => drafter.propose(&mut [job])?.pop().unwrap_or_default(),
+        _ => Vec::new(),
+    };
+    sequence.drafted(proposals)?;
+    let output = forward(models.target, &mut [sequence.segment()])?;
+    sequence.decide(output)
+}
+
+fn forward(target: &dyn Target, segments: &mut [crate::family::Segment<'_>]) -> Result<crate::family::Output> {
+    target.forward(segments)?.pop().ok_or(Error::Shape { what: "outputs of a forward", found: 0, expected: 1 })
+}
+
+fn done(sequence: &Sequence, finish: Option<Finish>) -> Generated {
+    Generated { tokens: sequence.emitted().to_vec(), finish, report: sequence.report().clone() }
+}

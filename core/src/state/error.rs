@@ -1,0 +1,67 @@
+//! Breaches of the state's contract. They are faults of the caller, and errors in release builds too.
+
+/// A state was used against its contract.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StateError {
+    /// A block was opened inside a block.
+    #[error("a block of {rows} rows is opened while one is open")]
+    AlreadyOpen {
+        /// Rows of the new block.
+        rows: usize,
+    },
+    /// A commit without a block.
+    #[error("a block is committed, but none is open")]
+    NotOpen,
+    /// A commit of more rows than the block was given.
+    #[error("{kept} rows are kept of a block that received {received}")]
+    KeptTooMany {
+        /// Rows to keep.
+        kept: usize,
+        /// Rows the block received.
+        received: usize,
+    },
+    /// More rows than the block was opened for.
+    #[error("{received} rows were appended to a block of {rows}")]
+    BlockOverflow {
+        /// Rows the block was opened for.
+        rows: usize,
+        /// Rows appended.
+        received: usize,
+    },
+    /// Rows of another shape than the state holds.
+    #[error("the appended {what} has shape {found:?}, expected {expected:?}")]
+    Shape {
+        /// Keys, values or gated inputs.
+        what: &'static str,
+        /// Shape found.
+        found: Vec<i32>,
+        /// Shape that fits; −1 stands for any.
+        expected: Vec<i32>,
+    },
+    /// The layers of a sequence do not agree (S2).
+    #[error("layer {layer} holds {found} rows, and layer 0 holds {expected}")]
+    UnequalLayers {
+        /// The layer that differs.
+        layer: usize,
+        /// Its rows.
+        found: usize,
+        /// Rows of layer 0.
+        expected: usize,
+    },
+    /// A layer's state of another kind than its operator needs.
+    #[error("the layer's state is {found}, and its operator needs {expected}")]
+    WrongKind {
+        /// Kind found.
+        found: &'static str,
+        /// Kind needed.
+        expected: &'static str,
+    },
+    /// A layer that the sequence does not have.
+    #[error("layer {layer} of a sequence with {layers}")]
+    NoSuchLayer {
+        /// The layer asked for.
+        layer: usize,
+        /// Layers of the sequence.
+        layers: usize,
+    },
+}

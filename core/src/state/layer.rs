@@ -1,0 +1,79 @@
+//! One layer's state, whatever its kind.
+
+use super::{ConvState, KvState, StateError};
+use crate::{Kept, Result, Width};
+
+/// The state of one layer.
+#[derive(Clone, Debug)]
+pub enum LayerState {
+    /// Full attention.
+    Kv(KvState),
+    /// Short convolution.
+    Conv(ConvState),
+}
+
+impl LayerState {
+    /// Rows held or seen, those of an open block included.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Kv(state) => state.len(),
+            Self::Conv(state) => state.len(),
+        }
+    }
+
+    /// Whether no row was seen.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Opens a block of at most `width` rows.
+    pub fn begin(&mut self, width: Width) -> Result<()> {
+        match self {
+            Self::Kv(state) => state.begin(width),
+            Self::Conv(state) => state.begin(width),
+        }
+    }
+
+    /// Keeps the first `kept` rows of the open block.
+    pub fn commit(&mut self, kept: Kept) -> Result<()> {
+        match self {
+            Self::Kv(state) => state.commit(kept),
+            Self::Conv(state) => state.commit(kept),
+        }
+    }
+
+    /// The attention state.
+    pub fn kv(&mut self) -> Result<&mut KvState> {
+        match self {
+            Self::Kv(state) => Ok(state),
+            other => Err(other.wrong("keys and values")),
+        }
+    }
+
+    /// The convolution state.
+    pub fn conv(&mut self) -> Result<&mut ConvState> {
+        match self {
+            Self::Conv(state) => Ok(state),
+            other => Err(other.wrong("a convolution window")),
+        }
+    }
+
+    /// Computes what is pending.
+    pub(crate) fn eval(&self) -> Result<()> {
+        match self {
+            Self::Kv(state) => state.eval(),
+            Self::Conv(state) => state.eval(),
+        }
+    }
+
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Kv(_) => "keys and values",
+            Self::Conv(_) => "a convolution window",
+        }
+    }
+
+    fn wrong(&self, expected: &'static str) -> crate::Error {
+        StateError::WrongKind { found: self.kind(), expected }.into()
+    }
+}

@@ -1,0 +1,22 @@
+//! What a sequence remembers between forwards, and how a block is taken back.
+//!
+//! * S1: after `commit(k)` a state holds what it would hold had it decoded those `k` tokens one by one.
+//! * S2: all layers of a sequence have the same length; [`SequenceState::len`] says so or fails.
+//! * S3: decode rows, width 1 too, always open a block; prefill opens none.
+//! * S5: a state is written only while its `&mut` borrow lives.
+
+mod block;
+mod conv;
+mod error;
+mod kv;
+mod layer;
+mod sequence;
+
+pub use conv::ConvState;
+pub use error::StateError;
+pub use kv::KvState;
+pub use layer::LayerState;
+pub use sequence::SequenceState;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,92 @@
+//! The states of all layers of one sequence.
+
+use super::{LayerState, StateError};
+use crate::{Kept, Result, Width};
+
+/// One sequence's state: a [`LayerState`] a layer, all of the same length (S2).
+#[derive(Clone, Debug)]
+pub struct SequenceState {
+    layers: Vec<LayerState>,
+    open: bool,
+}
+
+impl SequenceState {
+    /// From the empty states of all layers, in order.
+    pub fn new(layers: Vec<LayerState>) -> Self {
+        Self { layers, open: false }
+    }
+
+    /// Layers.
+    pub fn layers(&self) -> usize {
+        self.layers.len()
+    }
+
+    /// Rows held, those of an open block included. Fails when the layers disagree, as they do after a failed forward
+    /// until its block is taken back.
+    pub fn len(&self) -> Result<usize> {
+        let expected = self.layers.first().map_or(0, LayerState::len);
+        match self.layers.iter().position(|layer| layer.len() != expected) {
+            None => Ok(expected),
+            Some(layer) => {
+                let found = self.layers[layer].len();
+                Err(StateError::UnequalLayers { layer, found, expected }.into())
+            }
+        }
+    }
+
+    /// Whether no row was seen.
+    pub fn is_empty(&self) -> bool {
+        self.layers.iter().all(LayerState::is_empty)
+    }
+
+    /// Whether a block is open.
+    pub fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// Opens a block of at most `width` rows on every layer.
+    pub fn begin(&mut self, width: Width) -> Result<()> {
+        if self.open {
+            return Err(StateError::AlreadyOpen { rows: width.rows() }.into());
+        }
+        self.len()?;
+        for layer in &mut self.layers {
+            layer.begin(width)?;
+        }
+        self.open = true;
+        Ok(())
+    }
+
+    /// Keeps the first `kept` rows of the open block on every layer; `commit(0)` restores what was before it, after a
+    /// failed forward too.
+    pub fn commit(&mut self, kept: Kept) -> Result<()> {
+        if !self.open {
+            return Err(StateError::NotOpen.into());
+        }
+        if kept.0 > 0 {
+            self.len()?;
+        }
+        for layer in &mut self.layers {
+            layer.commit(kept)?;
+        }
+        self.open = false;
+        Ok(())
+    }
+
+    /// A bit-equal copy that lives on its own.
+    #[must_use]
+    pub fn fork(&self) -> Self {
+        self.clone()
+    }
+
+    /// The state of `layer`.
+    pub fn layer(&mut self, layer: usize) -> Result<&mut LayerState> {
+        let layers = self.layers.len();
+        self.layers.get_mut(layer).ok_or_else(|| StateError::NoSuchLayer { layer, layers }.into())
+    }
+
+    /// Computes what is pending, so that nothing lazy outlives a round.
+    pub fn eval(&self) -> Result<()> {
+        self.layers.iter().try_for_each(LayerState::eval)
+    }
+}

@@ -1,0 +1,89 @@
+//! The fields of `config.json` that both drafters share (spec 4.1, 5.1).
+
+use mlxcel_core::{
+    Result, TokenId,
+    checkpoint::Config as Json,
+    nn::RopeStyle,
+};
+
+/// Whether a config is a DFlash drafter: published ones call themselves `qwen3`, so the structure decides.
+pub(crate) fn is_dflash(json: &Json) -> bool {
+    let named = json.architectures().iter().any(|name| name.contains("DFlash"));
+    (named || json.has("dflash_config")) && !is_dspark(json)
+}
+
+/// Whether a config is a DSpark drafter: it has a Markov head.
+pub(crate) fn is_dspark(json: &Json) -> bool {
+    json.opt_dim("markov_rank").is_ok_and(|rank| rank.is_some())
+}
+
+/// Shape of a drafter's backbone, and what it says of its target.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    pub(crate) hidden: usize,
+    pub(crate) layers: usize,
+    pub(crate) heads: usize,
+    pub(crate) kv_heads: usize,
+    pub(crate) head_dim: usize,
+    pub(crate) feed_forward: usize,
+    pub(crate) norm_eps: f32,
+    pub(crate) rope_theta: f32,
+    pub(crate) rope_style: RopeStyle,
+    pub(crate) block_size: usize,
+    pub(crate) mask_token: TokenId,
+    pub(crate) taps: Vec<usize>,
+    pub(crate) target_layers: Option<usize>,
+    pub(crate) vocab: Option<usize>,
+}
+
+impl Config {
+    pub(crate) fn read(json: &Json) -> Result<Self> {
+        let hidden = json.dim("hidden_size")?;
+        let heads = json.dim_or("num_attention_heads", 32)?;
+        let kv_heads = json.dim_or("num_key_value_heads", 8)?;
+        if heads % kv_heads != 0 {
+            return Err(json.refuse("num_attention_heads", heads, &format!("a multiple of num_key_value_heads ({kv_heads})")));
+        }
+        let layers = json.layers_or("num_hidden_layers", 5)?;
+        if let Some(types) = json.opt_strings("layer_types")? {
+            if types.len() != layers {
+                return Err(json.refuse("layer_types", format!("{} entries", types.len()), &format!("{layers} entries")));
+            }
+            if let Some(other) = types.iter().find(|name| *name != "full_attention") {
+                return Err(json.refuse("layer_types", other, "\"full_attention\""));
+            }
+        }
+        let own = json.opt_section("dflash_config")?;
+        let nested = own.as_ref().unwrap_or(json);
+        let block_size = match json.opt_dim("block_size")? {
+            Some(rows) => rows,
+            None => nested.dim_or("block_size", 16)?,
+        };
+        let target_layers = match json.opt_layers("num_target_layers")? {
+            Some(layers) => Some(layers),
+            None => nested.opt_layers("num_target_layers")?,
+        };
+        let rope = json.opt_section("rope_parameters")?;
+        let rope_theta = match &rope {
+            Some(rope) => rope.float_or("rope_theta", 1e7)?,
+            None => json.float_or("rope_theta", 1e7)?,
+        };
+        let half_split = json.bool_or("rope_is_neox_style", true)?;
+        Ok(Self {
+            hidden,
+            layers,
+            heads,
+            kv_heads,
+            head_dim: json.dim_or("head_dim", hidden / heads)?,
+            feed_forward: json.dim("intermediate_size")?,
+            norm_eps: json.float_or("rms_norm_eps", 1e-6)? as f32,
+            rope_theta: rope_theta as f32,
+            rope_style: if half_split { RopeStyle::HalfSplit } else { RopeStyle::Interleaved },
+            block_size,
+            mask_token: nested.token("mask_token_id")?,
+            taps: nested.indices("target_layer_ids")?,
+            target_layers,
+            vocab: json.opt_dim("vocab_size")?,
+        })
+    }
+}

@@ -1,0 +1,70 @@
+//! DFlash: the block's rows after the anchor are the proposals, all at once (spec 4.3).
+
+use mlxcel_core::{
+    Error, Result, Width,
+    family::{Bound, Draft, Drafter, DrafterContext, DrafterFamily, DrafterSpec, Observe, Proposals, check_pairing},
+    nn::{Linear, Loader},
+};
+
+use crate::{backbone::Backbone, config::Config};
+
+struct DFlash {
+    spec: DrafterSpec,
+    backbone: Backbone,
+    head: Linear,
+}
+
+pub(crate) fn load(family: &DrafterFamily, loader: &Loader<'_>, bound: &Bound<'_>) -> Result<Box<dyn Drafter>> {
+    let json = loader.checkpoint().config();
+    let config = Config::read(json)?;
+    let trained_width = Width::new(config.block_size).unwrap_or(Width::ONE);
+    let spec = DrafterSpec {
+        family: family.name,
+        taps: config.taps.clone(),
+        hidden: config.hidden,
+        mask_token: config.mask_token,
+        trained_width,
+        default_width: trained_width.min(Width::EIGHT),
+    };
+    check_pairing(&spec, bound.spec, config.target_layers, config.vocab)?;
+    let checkpoint = loader.checkpoint().with_names(strip_model)?;
+    let loader = Loader::new(&checkpoint, loader.executor());
+    let backbone = Backbone::load(&config, &loader, bound)?;
+    Ok(Box::new(DFlash { spec, backbone, head: bound.head.clone() }))
+}
+
+/// Some packagings put `model.` in front of every name.
+#[expect(clippy::unnecessary_wraps, reason = "the shape of a rename rule")]
+pub(crate) fn strip_model(name: &str) -> Option<String> {
+    Some(name.strip_prefix("model.").unwrap_or(name).to_owned())
+}
+
+impl Drafter for DFlash {
+    fn spec(&self) -> &DrafterSpec {
+        &self.spec
+    }
+
+    fn new_context(&self) -> DrafterContext {
+        self.backbone.new_context()
+    }
+
+    fn observe(&self, jobs: &mut [Observe<'_>]) -> Result<()> {
+        self.backbone.observe(jobs)
+    }
+
+    fn propose(&self, jobs: &mut [Draft<'_>]) -> Result<Vec<Proposals>> {
+        jobs.iter_mut().map(|job| self.propose_one(job)).collect()
+    }
+}
+
+impl DFlash {
+    fn propose_one(&self, job: &mut Draft<'_>) -> Result<Proposals> {
+        let rows = Width::new(job.count + 1).unwrap_or(Width::ONE);
+        if rows > self.spec.trained_width {
+            return Err(Error::WidthOverLimit { found: rows.rows(), limit: self.spec.trained_width.rows() });
+        }
+        let y = self.backbone.block(job.context, job.anchor, self.spec.mask_token, job.position, rows)?;
+        let logits = self.head.forward(&y.slice_rows(1..rows.rows())?)?.to_host()?;
+        logits.chunks_exact(self.head.out_features()).map(|row| job.pick.pick(row)).collect()
+    }
+}

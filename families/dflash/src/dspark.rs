@@ -1,0 +1,126 @@
+//! DSpark: every row of the block proposes, and a Markov head chains the proposals (spec 5.3).
+
+use mlxcel_core::{
+    Error, Result, Width,
+    checkpoint::Config as Json,
+    family::{Bound, Draft, Drafter, DrafterContext, DrafterFamily, DrafterSpec, Observe, Proposals, check_pairing},
+    nn::{Embedding, Linear, Loader, Tensor},
+};
+
+use crate::{backbone::Backbone, config::Config, dflash::strip_model};
+
+struct DSpark {
+    spec: DrafterSpec,
+    backbone: Backbone,
+    head: Linear,
+    markov: MarkovHead,
+}
+
+/// `W2 · W1[previous]`: what the previous token says of the next, added to the head's logits.
+struct MarkovHead {
+    w1: Embedding,
+    w2: Linear,
+}
+
+pub(crate) fn load(family: &DrafterFamily, loader: &Loader<'_>, bound: &Bound<'_>) -> Result<Box<dyn Drafter>> {
+    let json = loader.checkpoint().config();
+    let config = Config::read(json)?;
+    refuse_other_forms(json, bound.spec.vocab)?;
+    // `block_size` counts proposals here; the verify block has the anchor in front.
+    let anchored = json.bool_or("dspark_bonus_anchor", false)?;
+    let rows = if anchored { config.block_size } else { config.block_size + 1 };
+    let trained_width = Width::new(rows).unwrap_or(Width::ONE);
+    let spec = DrafterSpec {
+        family: family.name,
+        taps: config.taps.clone(),
+        hidden: config.hidden,
+        mask_token: config.mask_token,
+        trained_width,
+        default_width: trained_width.min(Width::EIGHT),
+    };
+    check_pairing(&spec, bound.spec, config.target_layers, config.vocab)?;
+
+    let checkpoint = loader.checkpoint().with_names(strip_model)?;
+    let loader = Loader::new(&checkpoint, loader.executor());
+    let (rank, vocab) = (json.dim("markov_rank")?, bound.spec.vocab);
+    let markov = MarkovHead {
+        w1: Embedding::load(&loader, "markov_head.markov_w1", vocab, rank)?,
+        w2: Linear::load(&loader, "markov_head.markov_w2", vocab, rank)?,
+    };
+    check_confidence_head(json, &loader, config.hidden, rank)?;
+    let backbone = Backbone::load(&config, &loader, bound)?;
+    Ok(Box::new(DSpark { spec, backbone, head: bound.head.clone(), markov }))
+}
+
+/// Packagings of other systems that this crate does not read (spec 5.1).
+fn refuse_other_forms(json: &Json, vocab: usize) -> Result<()> {
+    if let Some(kind) = json.opt_str("markov_head_type")?
+        && kind != "vanilla"
+    {
+        return Err(json.refuse("markov_head_type", kind, "\"vanilla\""));
+    }
+    if let Some(draft) = json.opt_dim("draft_vocab_size")?
+        && draft != vocab
+    {
+        return Err(json.refuse("draft_vocab_size", draft, &format!("the target's vocabulary of {vocab}")));
+    }
+    if json.opt_bool("sample_from_anchor")? == Some(false) {
+        return Err(json.refuse("sample_from_anchor", false, "true"));
+    }
+    Ok(())
+}
+
+/// The confidence head predicts acceptance. It is read and checked here; proposals do not depend on it.
+fn check_confidence_head(json: &Json, loader: &Loader<'_>, hidden: usize, rank: usize) -> Result<()> {
+    if json.bool_or("enable_confidence_head", false)? {
+        let with_markov = json.bool_or("confidence_head_with_markov", true)?;
+        let input = if with_markov { hidden + rank } else { hidden };
+        loader.array("confidence_head.proj.weight", &[1, input])?;
+        loader.vector("confidence_head.proj.bias", 1)?;
+    }
+    Ok(())
+}
+
+impl Drafter for DSpark {
+    fn spec(&self) -> &DrafterSpec {
+        &self.spec
+    }
+
+    fn new_context(&self) -> DrafterContext {
+        self.backbone.new_context()
+    }
+
+    fn observe(&self, jobs: &mut [Observe<'_>]) -> Result<()> {
+        self.backbone.observe(jobs)
+    }
+
+    fn propose(&self, jobs: &mut [Draft<'_>]) -> Result<Vec<Proposals>> {
+        jobs.iter_mut().map(|job| self.propose_one(job)).collect()
+    }
+}
+
+impl DSpark {
+    fn propose_one(&self, job: &mut Draft<'_>) -> Result<Proposals> {
+        let Some(rows) = Width::new(job.count) else { return Ok(Vec::new()) };
+        if job.count >= self.spec.trained_width.rows() {
+            return Err(Error::WidthOverLimit { found: job.count + 1, limit: self.spec.trained_width.rows() });
+        }
+        let y = self.backbone.block(job.context, job.anchor, self.spec.mask_token, job.position, rows)?;
+        let logits = self.head.forward(&y)?;
+        let mut previous = job.anchor;
+        let mut proposals = Vec::with_capacity(job.count);
+        for row in 0..job.count {
+            let chained = logits.slice_rows(row..row + 1)?.add(&self.markov.forward(previous)?)?;
+            previous = job.pick.pick(&chained.to_host()?)?;
+            proposals.push(previous);
+        }
+        Ok(proposals)
+    }
+}
+
+impl MarkovHead {
+    /// The bias that `previous` puts on the next token's logits, `[1, vocab]`.
+    fn forward(&self, previous: mlxcel_core::TokenId) -> Result<Tensor> {
+        self.w2.forward(&self.w1.lookup(&[previous])?)
+    }
+}

@@ -1,0 +1,119 @@
+//! The fields of `config.json` (spec 1.1).
+
+use mlxcel_core::{
+    Result,
+    checkpoint::{CheckpointError, Config as Json},
+};
+
+/// The operator of a layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operator {
+    /// Gated short convolution.
+    Conv,
+    /// Grouped-query attention.
+    Attention,
+}
+
+/// Shape of an LFM2 model.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    pub(crate) vocab: usize,
+    pub(crate) hidden: usize,
+    pub(crate) heads: usize,
+    pub(crate) kv_heads: usize,
+    pub(crate) feed_forward: usize,
+    pub(crate) conv_taps: usize,
+    pub(crate) conv_bias: bool,
+    pub(crate) norm_eps: f32,
+    pub(crate) rope_theta: f32,
+    pub(crate) operators: Vec<Operator>,
+    pub(crate) tied: bool,
+    pub(crate) context: usize,
+}
+
+impl Config {
+    pub(crate) fn read(json: &Json) -> Result<Self> {
+        let hidden = json.dim_or("hidden_size", 2560)?;
+        let heads = json.dim_or("num_attention_heads", 32)?;
+        let kv_heads = json.dim_or("num_key_value_heads", 8)?;
+        let conv_taps = json.dim_or("conv_L_cache", 3)?;
+        if hidden % heads != 0 {
+            return Err(json.refuse("hidden_size", hidden, &format!("a multiple of num_attention_heads ({heads})")));
+        }
+        if heads % kv_heads != 0 {
+            return Err(json.refuse("num_attention_heads", heads, &format!("a multiple of num_key_value_heads ({kv_heads})")));
+        }
+        if !(2..=8).contains(&conv_taps) {
+            return Err(json.refuse("conv_L_cache", conv_taps, "2 to 8 taps"));
+        }
+        let rope = json.opt_section("rope_parameters")?;
+        let rope_theta = match &rope {
+            Some(rope) => rope.float_or("rope_theta", 1e6)?,
+            None => json.float_or("rope_theta", 1e6)?,
+        };
+        let tied = match json.opt_bool("tie_embedding")? {
+            Some(tied) => tied,
+            None => json.bool_or("tie_word_embeddings", true)?,
+        };
+        Ok(Self {
+            vocab: json.dim_or("vocab_size", 65536)?,
+            hidden,
+            heads,
+            kv_heads,
+            feed_forward: feed_forward(json)?,
+            conv_taps,
+            conv_bias: json.bool_or("conv_bias", false)?,
+            norm_eps: json.float_or("norm_eps", 1e-5)? as f32,
+            rope_theta: rope_theta as f32,
+            operators: operators(json)?,
+            tied,
+            context: json.dim_or("max_position_embeddings", 128_000)?,
+        })
+    }
+
+    pub(crate) fn head_dim(&self) -> usize {
+        self.hidden / self.heads
+    }
+}
+
+/// `F = ff; if adjusted: 2F/3; · multiplier; up to a multiple` (spec 1.1).
+fn feed_forward(json: &Json) -> Result<usize> {
+    let mut width = match json.opt_dim("block_ff_dim")? {
+        Some(width) => width,
+        None => json.dim_or("intermediate_size", 12288)?,
+    };
+    if json.bool_or("block_auto_adjust_ff_dim", true)? {
+        width = 2 * width / 3;
+        if let Some(multiplier) = json.opt_float_default("block_ffn_dim_multiplier", Some(1.0))? {
+            width = (multiplier * width as f64) as usize;
+        }
+        let multiple = json.dim_or("block_multiple_of", 256)?;
+        width = width.div_ceil(multiple) * multiple;
+    }
+    Ok(width)
+}
+
+/// `layer_types`, else `full_attn_idxs`.
+fn operators(json: &Json) -> Result<Vec<Operator>> {
+    let layers = json.layers_or("num_hidden_layers", 32)?;
+    let operators = if let Some(types) = json.opt_strings("layer_types")? {
+        let operator = |name: &String| match name.as_str() {
+            "conv" => Ok(Operator::Conv),
+            "full_attention" => Ok(Operator::Attention),
+            other => Err(json.refuse("layer_types", other, "\"conv\" or \"full_attention\"")),
+        };
+        types.iter().map(operator).collect::<Result<Vec<_>>>()?
+    } else {
+        let attention = json.opt_indices("full_attn_idxs")?;
+        let is_attention = |layer| attention.as_ref().is_none_or(|layers| layers.contains(&layer));
+        let operator = |layer| if is_attention(layer) { Operator::Attention } else { Operator::Conv };
+        (0..layers).map(operator).collect()
+    };
+    if operators.len() != layers {
+        return Err(json.refuse("layer_types", format!("{} entries", operators.len()), &format!("{layers} entries")));
+    }
+    if !operators.contains(&Operator::Attention) {
+        return Err(json.refuse("layer_types", "no attention layer", "at least one \"full_attention\""));
+    }
+    Ok(operators)
+}
