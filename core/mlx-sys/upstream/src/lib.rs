@@ -1,0 +1,1 @@
+//! Empty: this package only pins the published mlx-sys (see its Cargo.toml).
