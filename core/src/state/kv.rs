@@ -103,6 +103,13 @@ impl KvState {
         Ok(())
     }
 
+    /// Where the key buffer lies in memory.
+    #[cfg(test)]
+    pub(crate) fn buffer_address(&self) -> Option<usize> {
+        let (keys, _) = self.buffers.as_ref()?;
+        keys.try_as_slice::<f32>().ok().map(|slice| slice.as_ptr() as usize)
+    }
+
     fn space(&self, rows: usize, like: &Array) -> Result<Array> {
         let shape = [1, self.kv_heads as i32, rows as i32, self.head_dim as i32];
         Ok(ops::zeros_dtype(&shape, like.dtype())?)
