@@ -1,6 +1,6 @@
 //! The errors of the core.
 
-use crate::{TokenId, checkpoint, family, sampling, state, text};
+use crate::{TokenId, checkpoint, family, sampling, state};
 
 /// What can go wrong between a checkpoint and a token. Each message is one line; [`std::error::Error::source`] has the
 /// cause.
@@ -24,9 +24,6 @@ pub enum Error {
     /// Sampling settings out of range, or logits that no token can be decided from.
     #[error(transparent)]
     Sampling(#[from] sampling::SamplingError),
-    /// Tokenizer or chat template.
-    #[error(transparent)]
-    Text(#[from] text::TextError),
     /// A token id outside the target's vocabulary.
     #[error("token id {token} is outside the vocabulary of {vocab}")]
     TokenOutOfRange {

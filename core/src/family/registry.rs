@@ -4,7 +4,7 @@ use super::{Bound, Drafter, Target, TargetSpec};
 use crate::{
     Result,
     checkpoint::{Checkpoint, Config},
-    nn::{Executor, Loader},
+    nn::Executor,
 };
 
 /// A family of targets; a crate registers one with `inventory::submit!`.
@@ -18,7 +18,7 @@ pub struct TargetFamily {
     /// Whether its operators take more than one segment in a forward.
     pub supports_batched: bool,
     /// Loads a target.
-    pub load: fn(&TargetFamily, &Loader<'_>) -> Result<Box<dyn Target>>,
+    pub load: fn(&TargetFamily, Checkpoint, Executor) -> Result<Box<dyn Target>>,
 }
 
 /// A family of drafters; a crate registers one with `inventory::submit!`.
@@ -28,7 +28,7 @@ pub struct DrafterFamily {
     /// Whether a config is one of its drafters: by structure, since published drafters borrow other models' names.
     pub recognises: fn(&Config) -> bool,
     /// Loads a drafter for the target it is bound to; pairing is checked inside.
-    pub load: fn(&DrafterFamily, &Loader<'_>, &Bound<'_>) -> Result<Box<dyn Drafter>>,
+    pub load: fn(&DrafterFamily, Checkpoint, Executor, &Bound<'_>) -> Result<Box<dyn Drafter>>,
 }
 
 inventory::collect!(TargetFamily);
@@ -124,27 +124,27 @@ fn check_targets(families: &[&TargetFamily]) -> Result<(), RegistryError> {
 }
 
 /// Loads a checkpoint as a target.
-pub fn load_target(checkpoint: &Checkpoint, executor: Executor) -> Result<Box<dyn Target>> {
-    let place = checkpoint.place();
-    if let Some(family) = recognised_drafter(checkpoint)? {
+pub fn load_target(checkpoint: Checkpoint, executor: Executor) -> Result<Box<dyn Target>> {
+    let place = checkpoint.source().to_string();
+    if let Some(family) = recognised_drafter(&checkpoint)? {
         return Err(RegistryError::DrafterAsTarget { place, family: family.name }.into());
     }
-    let family = match target_of(checkpoint)? {
+    let family = match target_of(&checkpoint)? {
         Some(family) => family,
         None => {
             let known: Vec<_> = target_families()?.iter().flat_map(|f| f.model_types).copied().collect();
-            let found = model_type(checkpoint).to_owned();
+            let found = model_type(&checkpoint).to_owned();
             return Err(RegistryError::UnknownModelType { place, found, known: known.join(", ") }.into());
         }
     };
-    (family.load)(family, &Loader::new(checkpoint, executor))
+    (family.load)(family, checkpoint, executor)
 }
 
 /// Loads a checkpoint as a drafter of `target`.
-pub fn load_drafter(checkpoint: &Checkpoint, target: &dyn Target, executor: Executor) -> Result<Box<dyn Drafter>> {
-    let place = checkpoint.place();
-    let Some(family) = recognised_drafter(checkpoint)? else {
-        if let Some(family) = target_of(checkpoint)? {
+pub fn load_drafter(checkpoint: Checkpoint, target: &dyn Target, executor: Executor) -> Result<Box<dyn Drafter>> {
+    let place = checkpoint.source().to_string();
+    let Some(family) = recognised_drafter(&checkpoint)? else {
+        if let Some(family) = target_of(&checkpoint)? {
             return Err(RegistryError::TargetAsDrafter { place, family: family.name }.into());
         }
         let known: Vec<_> = drafter_families()?.iter().map(|f| f.name).collect();
@@ -152,7 +152,7 @@ pub fn load_drafter(checkpoint: &Checkpoint, target: &dyn Target, executor: Exec
     };
     let spec: &TargetSpec = target.spec();
     let bound = Bound { spec, embedding: target.embedding(), head: target.head() };
-    (family.load)(family, &Loader::new(checkpoint, executor), &bound)
+    (family.load)(family, checkpoint, executor, &bound)
 }
 
 fn recognised_drafter(checkpoint: &Checkpoint) -> Result<Option<&'static DrafterFamily>, RegistryError> {
@@ -165,5 +165,5 @@ fn target_of(checkpoint: &Checkpoint) -> Result<Option<&'static TargetFamily>, R
 }
 
 fn model_type(checkpoint: &Checkpoint) -> &str {
-    checkpoint.config().model_type().unwrap_or("")
+    checkpoint.config().value("model_type").and_then(|value| value.as_str()).unwrap_or("")
 }

@@ -31,6 +31,14 @@ impl<'a> Loader<'a> {
         Ok(self.checkpoint.vector(name, len)?)
     }
 
+    /// The depthwise kernel `name` over `channels`, `[channels, taps]`. Files store it as `[channels, 1, taps]` (HF) or
+    /// `[channels, taps, 1]` (MLX); both lie in memory alike (spec 1.2).
+    pub fn conv_kernel(&self, name: &str, channels: usize, taps: usize) -> Result<Vec<f32>> {
+        let tensor = self.checkpoint.tensor(name)?;
+        let shape = if tensor.shape.get(1) == Some(&1) { [channels, 1, taps] } else { [channels, taps, 1] };
+        Ok(tensor.expect_shape(&shape)?.to_f32()?)
+    }
+
     /// The matrix at `path`, `[out, in]`, dense or quantized.
     pub(crate) fn linear(&self, path: &str, out: usize, input: usize) -> Result<LinearTensors<'a>> {
         Ok(self.checkpoint.linear(path, out, input)?)

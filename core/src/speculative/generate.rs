@@ -1,6 +1,6 @@
 //! Drives one sequence alone.
 
-use std::{ops::ControlFlow, time::Instant};
+use std::{ops::ControlFlow, sync::Arc, time::Instant};
 
 use super::{Finish, Report, Request, Sequence, Step};
 use crate::{
@@ -17,7 +17,7 @@ pub struct Models<'a> {
     /// Its drafter, if there is one.
     pub drafter: Option<&'a dyn Drafter>,
     /// The ids that may be emitted.
-    pub vocabulary: &'a Vocabulary,
+    pub vocabulary: &'a Arc<Vocabulary>,
 }
 
 /// What happens on the way.
@@ -25,7 +25,7 @@ pub struct Models<'a> {
 pub enum Event<'a> {
     /// A chunk of the prompt was forwarded.
     Prefilled,
-    /// Tokens were decided and committed: the first one, or those of a round. `block` is the round's `[anchor, d1 …]`.
+    /// Tokens were decided and committed: the first one, or those of a round.
     Tokens {
         /// The tokens, in order.
         decisions: &'a [Decision],

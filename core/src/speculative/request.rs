@@ -2,7 +2,7 @@
 
 use crate::{
     TokenId, Width,
-    sampling::{CheckedSettings, Seed},
+    sampling::CheckedSettings,
 };
 
 /// One request: a prompt, how to decide tokens, and when to stop.
@@ -11,10 +11,8 @@ pub struct Request {
     pub prompt: Vec<TokenId>,
     /// How tokens are decided.
     pub sampling: CheckedSettings,
-    /// Fixes the noise.
-    pub seed: Seed,
     /// Index among the choices of one request.
-    pub choice: u32,
+    pub choice: u64,
     /// Tokens to emit at most.
     pub max_tokens: usize,
     /// Tokens to emit before an end token may come.

@@ -1,5 +1,7 @@
 //! One request on its way.
 
+use std::sync::Arc;
+
 use super::{
     Decline, Finish, Report, Request, Speculation, Watch,
     chooser::Chooser,
@@ -61,12 +63,12 @@ impl Sequence {
     pub fn new(
         target: &dyn Target,
         drafter: Option<&dyn Drafter>,
-        vocabulary: &Vocabulary,
+        vocabulary: &Arc<Vocabulary>,
         request: Request,
     ) -> Result<Self> {
         let spec = target.spec();
         check_prompt(&request.prompt, spec)?;
-        let mut report = Report { prompt_tokens: request.prompt.len(), seed: Some(request.seed), ..Report::default() };
+        let mut report = Report { prompt_tokens: request.prompt.len(), seed: Some(request.sampling.seed()), ..Report::default() };
         let drafting = match drafting(drafter, request.speculation)? {
             Ok(drafting) => Some(drafting),
             Err(decline) => {
@@ -75,7 +77,7 @@ impl Sequence {
             }
         };
         let slack = drafting.as_ref().map_or(Width::ONE, |drafting| drafting.width);
-        let sampler = Sampler::new(request.sampling, request.seed, request.choice, vocabulary.clone());
+        let sampler = Sampler::new(request.sampling, request.choice, Arc::clone(vocabulary));
         Ok(Self {
             state: target.new_state(slack),
             chooser: Chooser::new(sampler, &request.prompt, request.eos, request.min_tokens),

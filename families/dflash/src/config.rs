@@ -2,13 +2,14 @@
 
 use mlxcel_core::{
     Result, TokenId,
-    checkpoint::Config as Json,
+    checkpoint::{Config as Json, DIM, LAYERS},
     nn::RopeStyle,
 };
 
 /// Whether a config is a DFlash drafter: published ones call themselves `qwen3`, so the structure decides.
 pub(crate) fn is_dflash(json: &Json) -> bool {
-    let named = json.architectures().iter().any(|name| name.contains("DFlash"));
+    let architectures = json.opt_list_of_str("architectures").ok().flatten().unwrap_or_default();
+    let named = architectures.iter().any(|name| name.contains("DFlash"));
     (named || json.has("dflash_config")) && !is_dspark(json)
 }
 
@@ -42,15 +43,15 @@ impl Config {
         let heads = json.dim_or("num_attention_heads", 32)?;
         let kv_heads = json.dim_or("num_key_value_heads", 8)?;
         if heads % kv_heads != 0 {
-            return Err(json.refuse("num_attention_heads", heads, &format!("a multiple of num_key_value_heads ({kv_heads})")));
+            return Err(json.refuse("num_attention_heads", &format!("a multiple of num_key_value_heads ({kv_heads})")).into());
         }
-        let layers = json.layers_or("num_hidden_layers", 5)?;
-        if let Some(types) = json.opt_strings("layer_types")? {
+        let layers = json.opt_int("num_hidden_layers", LAYERS)?.unwrap_or(5);
+        if let Some(types) = json.opt_list_of_str("layer_types")? {
             if types.len() != layers {
-                return Err(json.refuse("layer_types", format!("{} entries", types.len()), &format!("{layers} entries")));
+                return Err(json.refuse("layer_types", format!("{} entries", types.len()), &format!("{layers} entries")).into());
             }
-            if let Some(other) = types.iter().find(|name| *name != "full_attention") {
-                return Err(json.refuse("layer_types", other, "\"full_attention\""));
+            if types.iter().any(|name| *name != "full_attention") {
+                return Err(json.refuse("layer_types", "\"full_attention\" only").into());
             }
         }
         let own = json.opt_section("dflash_config")?;
@@ -59,9 +60,9 @@ impl Config {
             Some(rows) => rows,
             None => nested.dim_or("block_size", 16)?,
         };
-        let target_layers = match json.opt_layers("num_target_layers")? {
+        let target_layers = match json.opt_int("num_target_layers", LAYERS)? {
             Some(layers) => Some(layers),
-            None => nested.opt_layers("num_target_layers")?,
+            None => nested.opt_int("num_target_layers", LAYERS)?,
         };
         let rope = json.opt_section("rope_parameters")?;
         let rope_theta = match &rope {
@@ -80,8 +81,8 @@ impl Config {
             rope_theta: rope_theta as f32,
             rope_style: if half_split { RopeStyle::HalfSplit } else { RopeStyle::Interleaved },
             block_size,
-            mask_token: nested.token("mask_token_id")?,
-            taps: nested.indices("target_layer_ids")?,
+            mask_token: TokenId(nested.int("mask_token_id", 0..=*DIM.end())? as u32),
+            taps: nested.list_of_int("target_layer_ids", 0..=*LAYERS.end())?,
             target_layers,
             vocab: json.opt_dim("vocab_size")?,
         })

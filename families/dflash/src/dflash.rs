@@ -2,8 +2,9 @@
 
 use mlxcel_core::{
     Error, Result, Width,
+    checkpoint::Checkpoint,
     family::{Bound, Draft, Drafter, DrafterContext, DrafterFamily, DrafterSpec, Observe, Proposals, check_pairing},
-    nn::{Linear, Loader},
+    nn::{Executor, Linear, Loader},
 };
 
 use crate::{backbone::Backbone, config::Config};
@@ -14,8 +15,8 @@ struct DFlash {
     head: Linear,
 }
 
-pub(crate) fn load(family: &DrafterFamily, loader: &Loader<'_>, bound: &Bound<'_>) -> Result<Box<dyn Drafter>> {
-    let json = loader.checkpoint().config();
+pub(crate) fn load(family: &DrafterFamily, checkpoint: Checkpoint, executor: Executor, bound: &Bound<'_>) -> Result<Box<dyn Drafter>> {
+    let json = checkpoint.config();
     let config = Config::read(json)?;
     let trained_width = Width::new(config.block_size).unwrap_or(Width::ONE);
     let spec = DrafterSpec {
@@ -27,9 +28,10 @@ pub(crate) fn load(family: &DrafterFamily, loader: &Loader<'_>, bound: &Bound<'_
         default_width: trained_width.min(Width::EIGHT),
     };
     check_pairing(&spec, bound.spec, config.target_layers, config.vocab)?;
-    let checkpoint = loader.checkpoint().with_names(strip_model)?;
-    let loader = Loader::new(&checkpoint, loader.executor());
+    let checkpoint = checkpoint.with_names(strip_model)?;
+    let loader = Loader::new(&checkpoint, executor);
     let backbone = Backbone::load(&config, &loader, bound)?;
+    checkpoint.finish()?;
     Ok(Box::new(DFlash { spec, backbone, head: bound.head.clone() }))
 }
 

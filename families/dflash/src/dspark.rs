@@ -2,9 +2,9 @@
 
 use mlxcel_core::{
     Error, Result, Width,
-    checkpoint::Config as Json,
+    checkpoint::{Checkpoint, Config as Json},
     family::{Bound, Draft, Drafter, DrafterContext, DrafterFamily, DrafterSpec, Observe, Proposals, check_pairing},
-    nn::{Embedding, Linear, Loader, Tensor},
+    nn::{Embedding, Executor, Linear, Loader, Tensor},
 };
 
 use crate::{backbone::Backbone, config::Config, dflash::strip_model};
@@ -22,8 +22,8 @@ struct MarkovHead {
     w2: Linear,
 }
 
-pub(crate) fn load(family: &DrafterFamily, loader: &Loader<'_>, bound: &Bound<'_>) -> Result<Box<dyn Drafter>> {
-    let json = loader.checkpoint().config();
+pub(crate) fn load(family: &DrafterFamily, checkpoint: Checkpoint, executor: Executor, bound: &Bound<'_>) -> Result<Box<dyn Drafter>> {
+    let json = checkpoint.config();
     let config = Config::read(json)?;
     refuse_other_forms(json, bound.spec.vocab)?;
     // `block_size` counts proposals here; the verify block has the anchor in front.
@@ -40,8 +40,9 @@ pub(crate) fn load(family: &DrafterFamily, loader: &Loader<'_>, bound: &Bound<'_
     };
     check_pairing(&spec, bound.spec, config.target_layers, config.vocab)?;
 
-    let checkpoint = loader.checkpoint().with_names(strip_model)?;
-    let loader = Loader::new(&checkpoint, loader.executor());
+    let checkpoint = checkpoint.with_names(strip_model)?;
+    let json = checkpoint.config();
+    let loader = Loader::new(&checkpoint, executor);
     let (rank, vocab) = (json.dim("markov_rank")?, bound.spec.vocab);
     let markov = MarkovHead {
         w1: Embedding::load(&loader, "markov_head.markov_w1", vocab, rank)?,
@@ -49,6 +50,7 @@ pub(crate) fn load(family: &DrafterFamily, loader: &Loader<'_>, bound: &Bound<'_
     };
     check_confidence_head(json, &loader, config.hidden, rank)?;
     let backbone = Backbone::load(&config, &loader, bound)?;
+    checkpoint.finish()?;
     Ok(Box::new(DSpark { spec, backbone, head: bound.head.clone(), markov }))
 }
 
@@ -57,15 +59,15 @@ fn refuse_other_forms(json: &Json, vocab: usize) -> Result<()> {
     if let Some(kind) = json.opt_str("markov_head_type")?
         && kind != "vanilla"
     {
-        return Err(json.refuse("markov_head_type", kind, "\"vanilla\""));
+        return Err(json.refuse("markov_head_type", "\"vanilla\"").into());
     }
     if let Some(draft) = json.opt_dim("draft_vocab_size")?
         && draft != vocab
     {
-        return Err(json.refuse("draft_vocab_size", draft, &format!("the target's vocabulary of {vocab}")));
+        return Err(json.refuse("draft_vocab_size", &format!("the target's vocabulary of {vocab}")).into());
     }
     if json.opt_bool("sample_from_anchor")? == Some(false) {
-        return Err(json.refuse("sample_from_anchor", false, "true"));
+        return Err(json.refuse("sample_from_anchor", "true").into());
     }
     Ok(())
 }
@@ -75,7 +77,7 @@ fn check_confidence_head(json: &Json, loader: &Loader<'_>, hidden: usize, rank: 
     if json.bool_or("enable_confidence_head", false)? {
         let with_markov = json.bool_or("confidence_head_with_markov", true)?;
         let input = if with_markov { hidden + rank } else { hidden };
-        loader.array("confidence_head.proj.weight", &[1, input])?;
+        loader.checkpoint().array_f32("confidence_head.proj.weight", &[1, input])?;
         loader.vector("confidence_head.proj.bias", 1)?;
     }
     Ok(())

@@ -1,8 +1,8 @@
 //! The fields of `config.json` (spec 1.1).
 
 use mlxcel_core::{
-    Result,
-    checkpoint::{CheckpointError, Config as Json},
+    Error, Result,
+    checkpoint::{Config as Json, LAYERS},
 };
 
 /// The operator of a layer.
@@ -38,13 +38,13 @@ impl Config {
         let kv_heads = json.dim_or("num_key_value_heads", 8)?;
         let conv_taps = json.dim_or("conv_L_cache", 3)?;
         if hidden % heads != 0 {
-            return Err(json.refuse("hidden_size", hidden, &format!("a multiple of num_attention_heads ({heads})")));
+            return Err(refuse(json, "hidden_size", &format!("a multiple of num_attention_heads ({heads})")));
         }
         if heads % kv_heads != 0 {
-            return Err(json.refuse("num_attention_heads", heads, &format!("a multiple of num_key_value_heads ({kv_heads})")));
+            return Err(refuse(json, "num_attention_heads", &format!("a multiple of num_key_value_heads ({kv_heads})")));
         }
         if !(2..=8).contains(&conv_taps) {
-            return Err(json.refuse("conv_L_cache", conv_taps, "2 to 8 taps"));
+            return Err(refuse(json, "conv_L_cache", "2 to 8 taps"));
         }
         let rope = json.opt_section("rope_parameters")?;
         let rope_theta = match &rope {
@@ -84,7 +84,7 @@ fn feed_forward(json: &Json) -> Result<usize> {
     };
     if json.bool_or("block_auto_adjust_ff_dim", true)? {
         width = 2 * width / 3;
-        if let Some(multiplier) = json.opt_float_default("block_ffn_dim_multiplier", Some(1.0))? {
+        if let Some(multiplier) = json.opt_float_in("block_ffn_dim_multiplier", 0.0..=64.0)? {
             width = (multiplier * width as f64) as usize;
         }
         let multiple = json.dim_or("block_multiple_of", 256)?;
@@ -95,25 +95,29 @@ fn feed_forward(json: &Json) -> Result<usize> {
 
 /// `layer_types`, else `full_attn_idxs`.
 fn operators(json: &Json) -> Result<Vec<Operator>> {
-    let layers = json.layers_or("num_hidden_layers", 32)?;
-    let operators = if let Some(types) = json.opt_strings("layer_types")? {
-        let operator = |name: &String| match name.as_str() {
+    let layers = json.opt_int("num_hidden_layers", LAYERS)?.unwrap_or(32);
+    let operators = if let Some(types) = json.opt_list_of_str("layer_types")? {
+        let operator = |name: &&str| match *name {
             "conv" => Ok(Operator::Conv),
             "full_attention" => Ok(Operator::Attention),
-            other => Err(json.refuse("layer_types", other, "\"conv\" or \"full_attention\"")),
+            _ => Err(refuse(json, "layer_types", "\"conv\" or \"full_attention\"")),
         };
         types.iter().map(operator).collect::<Result<Vec<_>>>()?
     } else {
-        let attention = json.opt_indices("full_attn_idxs")?;
+        let attention = json.opt_list_of_int("full_attn_idxs", 0..=*LAYERS.end())?;
         let is_attention = |layer| attention.as_ref().is_none_or(|layers| layers.contains(&layer));
         let operator = |layer| if is_attention(layer) { Operator::Attention } else { Operator::Conv };
         (0..layers).map(operator).collect()
     };
     if operators.len() != layers {
-        return Err(json.refuse("layer_types", format!("{} entries", operators.len()), &format!("{layers} entries")));
+        return Err(refuse(json, "layer_types", format!("{} entries", operators.len()), &format!("{layers} entries")));
     }
     if !operators.contains(&Operator::Attention) {
-        return Err(json.refuse("layer_types", "no attention layer", "at least one \"full_attention\""));
+        return Err(refuse(json, "layer_types", "at least one \"full_attention\""));
     }
     Ok(operators)
+}
+
+fn refuse(json: &Json, field: &str, expected: &str) -> Error {
+    json.refuse(field, expected).into()
 }

@@ -4,7 +4,12 @@ mod config;
 mod model;
 mod names;
 
-use mlxcel_core::{Result, family::{Target, TargetFamily}, nn::Loader};
+use mlxcel_core::{
+    Result,
+    checkpoint::Checkpoint,
+    family::{Target, TargetFamily},
+    nn::{Executor, Loader},
+};
 
 inventory::submit! {
     TargetFamily {
@@ -16,9 +21,10 @@ inventory::submit! {
     }
 }
 
-fn load(family: &TargetFamily, loader: &Loader<'_>) -> Result<Box<dyn Target>> {
-    let config = config::Config::read(loader.checkpoint().config())?;
-    let checkpoint = loader.checkpoint().with_names(names::rename)?;
-    let loader = Loader::new(&checkpoint, loader.executor());
-    Ok(Box::new(model::Lfm2::load(family, &config, &loader)?))
+fn load(family: &TargetFamily, checkpoint: Checkpoint, executor: Executor) -> Result<Box<dyn Target>> {
+    let config = config::Config::read(checkpoint.config())?;
+    let checkpoint = checkpoint.with_names(names::rename)?;
+    let model = model::Lfm2::load(family, &config, &Loader::new(&checkpoint, executor))?;
+    checkpoint.finish()?;
+    Ok(Box::new(model))
 }
