@@ -3,7 +3,7 @@
 use super::{Bound, Drafter, Target, TargetSpec};
 use crate::{
     Result,
-    checkpoint::{Checkpoint, Config},
+    checkpoint::{Checkpoint, Config, Source},
     nn::Executor,
 };
 
@@ -125,7 +125,7 @@ fn check_targets(families: &[&TargetFamily]) -> Result<(), RegistryError> {
 
 /// Loads a checkpoint as a target.
 pub fn load_target(checkpoint: Checkpoint, executor: Executor) -> Result<Box<dyn Target>> {
-    let place = checkpoint.source().to_string();
+    let place = place_of(&checkpoint);
     if let Some(family) = recognised_drafter(&checkpoint)? {
         return Err(RegistryError::DrafterAsTarget { place, family: family.name }.into());
     }
@@ -142,7 +142,7 @@ pub fn load_target(checkpoint: Checkpoint, executor: Executor) -> Result<Box<dyn
 
 /// Loads a checkpoint as a drafter of `target`.
 pub fn load_drafter(checkpoint: Checkpoint, target: &dyn Target, executor: Executor) -> Result<Box<dyn Drafter>> {
-    let place = checkpoint.source().to_string();
+    let place = place_of(&checkpoint);
     let Some(family) = recognised_drafter(&checkpoint)? else {
         if let Some(family) = target_of(&checkpoint)? {
             return Err(RegistryError::TargetAsDrafter { place, family: family.name }.into());
@@ -166,4 +166,12 @@ fn target_of(checkpoint: &Checkpoint) -> Result<Option<&'static TargetFamily>, R
 
 fn model_type(checkpoint: &Checkpoint) -> &str {
     checkpoint.config().value("model_type").and_then(|value| value.as_str()).unwrap_or("")
+}
+
+/// What a message calls a checkpoint.
+fn place_of(checkpoint: &Checkpoint) -> String {
+    match checkpoint.source() {
+        Source::Folder(folder) => folder.display().to_string(),
+        Source::Embedded(_) => "the model in the program".to_owned(),
+    }
 }

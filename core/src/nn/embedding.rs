@@ -15,7 +15,7 @@ pub struct Embedding {
 impl Embedding {
     /// The table at `path` (`path.weight`, `[vocab, width]`, dense or quantized).
     pub fn load(loader: &Loader<'_>, path: &str, vocab: usize, width: usize) -> Result<Self> {
-        let values = loader.linear(path, vocab, width)?.to_f32()?;
+        let values = loader.linear(path, vocab, width)?.to_f32();
         Ok(Self { table: mlx::matrix(&values, vocab, width, loader.executor())? })
     }
 

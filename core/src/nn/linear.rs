@@ -31,7 +31,7 @@ impl Linear {
         let mut values = Vec::new();
         let mut total = 0;
         for (path, out) in parts {
-            values.extend_from_slice(&loader.linear(path, *out, input)?.to_f32()?);
+            values.extend_from_slice(&loader.linear(path, *out, input)?.to_f32());
             total += out;
         }
         let matrix = mlx::matrix(&values, total, input, loader.executor())?;

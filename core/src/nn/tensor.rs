@@ -82,7 +82,7 @@ impl Tensor {
             return Ok(only.clone());
         }
         let arrays: Vec<&Array> = parts.iter().map(|part| &part.array).collect();
-        Ok(Self::wrap(ops::concatenate_axis(&arrays, axis)?))
+        Ok(Self::wrap(ops::concatenate(&arrays, axis)?))
     }
 
     /// Computes now. Everything that outlives a round is evaluated: a lazy array keeps its inputs alive and fails on

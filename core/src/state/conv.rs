@@ -67,10 +67,10 @@ impl ConvState {
             (None, Some(window)) => window.clone(),
             (None, None) => ops::zeros_dtype(&[self.window_rows as i32, self.channels as i32], gated.dtype())?,
         };
-        let joined = ops::concatenate_axis(&[&before, gated], 0)?;
+        let joined = ops::concatenate(&[&before, gated], 0)?;
         if self.rows.is_open() {
             self.block = Some(match self.block.take() {
-                Some(block) => ops::concatenate_axis(&[&block, gated], 0)?,
+                Some(block) => ops::concatenate(&[&block, gated], 0)?,
                 None => joined.clone(),
             });
         } else {
@@ -91,6 +91,7 @@ impl ConvState {
     }
 
     /// The committed window, `[K−1, channels]`, if a row was ever committed.
+    #[cfg(test)]
     pub(crate) fn window(&self) -> Option<&Array> {
         self.window.as_ref()
     }

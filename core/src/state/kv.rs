@@ -72,8 +72,8 @@ impl KvState {
         let capacity = k.dim(2) as usize;
         if end > capacity {
             let more = (end - capacity).div_ceil(GROWTH) * GROWTH;
-            k = ops::concatenate_axis(&[&k, &self.space(more, keys)?], 2)?;
-            v = ops::concatenate_axis(&[&v, &self.space(more, values)?], 2)?;
+            k = ops::concatenate(&[&k, &self.space(more, keys)?], 2)?;
+            v = ops::concatenate(&[&v, &self.space(more, values)?], 2)?;
         }
         let range = (.., .., start as i32..end as i32, ..);
         // The only handle on the old buffer is replaced by the new one, so MLX writes the rows in place.

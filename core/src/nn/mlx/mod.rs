@@ -1,6 +1,6 @@
 //! Host values into MLX arrays.
 
-use mlx_rs::{Array, Dtype, ops};
+use mlx_rs::Array;
 
 use super::Executor;
 use crate::Result;
@@ -34,14 +34,4 @@ pub(crate) fn transposed(matrix: &Array) -> Result<Array> {
 pub(crate) fn ids(tokens: &[crate::TokenId]) -> Array {
     let ids: Vec<u32> = tokens.iter().map(|token| token.0).collect();
     Array::from_slice(&ids, &[ids.len() as i32])
-}
-
-/// An additive or boolean mask from host values, `[rows, keys]`.
-pub(crate) fn bool_mask(visible: &[bool], rows: usize, keys: usize) -> Array {
-    Array::from_slice(visible, &[rows as i32, keys as i32])
-}
-
-/// Zeros `[rows, width]` in the executor's dtype.
-pub(crate) fn zeros(rows: usize, width: usize, dtype: Dtype) -> Result<Array> {
-    Ok(ops::zeros_dtype(&[rows as i32, width as i32], dtype)?)
 }
