@@ -1,0 +1,19 @@
+//! The one place that maps a file into memory.
+#![expect(unsafe_code, reason = "memmap2 cannot know that nobody changes the file while it is mapped")]
+
+use std::fs::File;
+use std::io;
+
+use memmap2::Mmap;
+
+/// Maps a whole file for reading.
+///
+/// Stated limit: a file that another process truncates while it is mapped ends this process with SIGBUS when the
+/// lost part is read, and one that is overwritten in place changes under us. Downloads are renamed into place and
+/// blobs of the Hugging Face cache are never rewritten, so this needs someone who edits a model that is in use.
+pub(super) fn map(file: &File) -> io::Result<Mmap> {
+    // SAFETY: the mapping is read-only and private to this process, and we rely on checkpoint files not being
+    // truncated or rewritten in place while a model is loaded (the stated limit above). Only plain bytes are read
+    // from it, so a file that does change can give wrong numbers but never an invalid value.
+    unsafe { Mmap::map(file) }
+}
