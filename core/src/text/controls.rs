@@ -114,11 +114,7 @@ impl Controls {
 /// The program's own noncharacters never come in from outside: U+FFFD takes their place.
 fn without_reserved(text: &str) -> Cow<'_, str> {
     let reserved = [MARK, SEAL_OPEN, SEAL_CLOSE];
-    if text.contains(reserved) {
-        Cow::Owned(text.replace(reserved, "\u{FFFD}"))
-    } else {
-        Cow::Borrowed(text)
-    }
+    if text.contains(reserved) { Cow::Owned(text.replace(reserved, "\u{FFFD}")) } else { Cow::Borrowed(text) }
 }
 
 fn first_letter(text: &str) -> usize {

@@ -78,11 +78,11 @@ fn present(value: &Value) -> Option<&Value> {
 
 fn token_ids(file: &'static str, field: &'static str, value: &Value) -> Result<BTreeSet<TokenId>, EosError> {
     let id = |value: &Value| {
-        value
-            .as_u64()
-            .and_then(|id| u32::try_from(id).ok())
-            .map(TokenId)
-            .ok_or_else(|| EosError::NotAnId { file, field, found: value.to_string() })
+        value.as_u64().and_then(|id| u32::try_from(id).ok()).map(TokenId).ok_or_else(|| EosError::NotAnId {
+            file,
+            field,
+            found: value.to_string(),
+        })
     };
     match value {
         Value::Array(values) => values.iter().map(id).collect(),

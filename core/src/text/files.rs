@@ -50,9 +50,7 @@ pub enum FilesError {
 
 impl<'a> TextFiles<'a> {
     /// Collects the files with `read`, which gives the bytes of a file by name, or `None` where it does not exist.
-    pub fn load(
-        mut read: impl FnMut(&str) -> io::Result<Option<Cow<'a, [u8]>>>,
-    ) -> Result<Self, FilesError> {
+    pub fn load(mut read: impl FnMut(&str) -> io::Result<Option<Cow<'a, [u8]>>>) -> Result<Self, FilesError> {
         let mut get = |file: &'static str| read(file).map_err(|source| FilesError::Read { file, source });
         Ok(Self {
             tokenizer_json: get("tokenizer.json")?.ok_or(FilesError::Missing { file: "tokenizer.json" })?,

@@ -6,6 +6,7 @@ mod eos;
 mod files;
 mod rendered;
 mod sealed;
+mod template;
 mod token_bytes;
 mod tokenizer;
 
@@ -13,4 +14,5 @@ pub use detokenizer::{Detokenizer, SpecialTokens};
 pub use eos::{EosError, EosSet};
 pub use files::{FilesError, TextFiles};
 pub use rendered::Rendered;
+pub use template::{ChatRequest, ChatTemplate, TemplateError};
 pub use tokenizer::{Tokenizer, TokenizerError};

@@ -34,7 +34,10 @@ impl Sealed {
         renamed.extend(controls.iter().enumerate().map(|(index, control)| {
             let AddedToken { lstrip, rstrip, special, .. } = control.token;
             let content = seal(index);
-            (AddedToken { content, lstrip, rstrip, special, single_word: false, normalized: false }, control.id)
+            (
+                AddedToken { content, lstrip, rstrip, special, single_word: false, normalized: false },
+                control.id,
+            )
         }));
         inner
             .add_tokens(renamed.iter().map(|(token, _)| token.clone()))
@@ -78,7 +81,8 @@ impl Sealed {
         controls: &Controls,
         ids: &mut Vec<TokenId>,
     ) -> Result<(), TokenizerError> {
-        let encoding = self.inner.encode_fast(text, false).map_err(|error| TokenizerError::encode(&*error))?;
+        let encoding =
+            self.inner.encode_fast(text, false).map_err(|error| TokenizerError::encode(&*error))?;
         for &id in encoding.get_ids() {
             if let Some(&original) = self.original.get(&id) {
                 ids.push(original);

@@ -40,7 +40,6 @@ enum Decoder {
 #[derive(Debug, Deserialize)]
 enum Pattern {
     String(String),
-    Regex(String),
 }
 
 /// What a token goes through on its way to bytes.
@@ -80,11 +79,15 @@ impl Steps {
                     self.lead = Some(Lead::FirstToken);
                 }
             }
-            Decoder::Replace { pattern: Pattern::String(from), content } => self.replace.push((from, content)),
+            Decoder::Replace { pattern: Pattern::String(from), content } => {
+                self.replace.push((from, content))
+            }
             Decoder::Sequence { decoders } => decoders.iter().try_for_each(|decoder| self.read(decoder))?,
             Decoder::Strip { content: ' ', start: 1, stop: 0 } => self.lead = Some(Lead::OneSpace),
             Decoder::Strip { start: 0, stop: 0, .. } => {}
-            Decoder::Replace { pattern: Pattern::Regex(_), .. } | Decoder::Strip { .. } => return Err(refuse()),
+            Decoder::Replace { pattern: Pattern::Regex(_), .. } | Decoder::Strip { .. } => {
+                return Err(refuse());
+            }
         }
         Ok(())
     }

@@ -1,0 +1,201 @@
+//! Values written as Python writes them, for templates were tried with Jinja2 only.
+
+use std::fmt::Write as _;
+
+use minijinja::{
+    Error, ErrorKind, Output, Value,
+    value::{Kwargs, ValueKind},
+};
+use serde_json::Value as Json;
+
+/// Lists and objects within each other that are written out.
+const MAX_DEPTH: usize = 128;
+
+/// A JSON value as the template sees it. The depth of `json` is bounded by who made it.
+pub(super) fn from_json(json: &Json) -> Value {
+    match json {
+        Json::Null => Value::from(()),
+        Json::Bool(value) => Value::from(*value),
+        Json::Number(number) => match (number.as_u64(), number.as_i64()) {
+            (Some(value), _) => Value::from(value),
+            (None, Some(value)) => Value::from(value),
+            (None, None) => Value::from(number.as_f64().unwrap_or(f64::NAN)),
+        },
+        Json::String(text) => Value::from(text.as_str()),
+        Json::Array(items) => items.iter().map(from_json).collect::<Vec<_>>().into(),
+        Json::Object(fields) => {
+            Value::from_pairs(fields.iter().map(|(name, value)| (name.as_str(), from_json(value))))
+        }
+    }
+}
+
+/// `{{ value }}`.
+pub(super) fn write(out: &mut Output<'_>, value: &Value) -> Result<(), Error> {
+    match value.as_str() {
+        Some(text) => out.write_str(text),
+        None => out.write_str(&to_text(value)?),
+    }
+    .map_err(Error::from)
+}
+
+/// Python's `str(value)`; an undefined value is empty.
+pub(super) fn to_text(value: &Value) -> Result<String, Error> {
+    let mut text = String::new();
+    match value.as_str() {
+        Some(string) => text.push_str(string),
+        None if value.is_undefined() => {}
+        None => PYTHON.write(&mut text, value, 0)?,
+    }
+    Ok(text)
+}
+
+/// `value | tojson`: `json.dumps(value, ensure_ascii=False)`, with `indent`, `separators`, `sort_keys` and
+/// `ensure_ascii` where they are given. Unlike Jinja2's own filter it escapes no HTML.
+pub(super) fn to_json(value: &Value, kwargs: Kwargs) -> Result<String, Error> {
+    let indent: Option<usize> = kwargs.get("indent")?;
+    let separators: Option<Vec<String>> = kwargs.get("separators")?;
+    let ascii: Option<bool> = kwargs.get("ensure_ascii")?;
+    let sort: Option<bool> = kwargs.get("sort_keys")?;
+    kwargs.assert_all_used()?;
+    let item = if indent.is_some() { "," } else { ", " };
+    let (item, key) = match separators.as_deref() {
+        Some([item, key]) => (item.as_str(), key.as_str()),
+        _ => (item, ": "),
+    };
+    let style = Style {
+        words: ["null", "true", "false"],
+        item,
+        key,
+        indent: indent.map(|spaces| spaces.min(16)),
+        sort: sort == Some(true),
+        ascii: ascii == Some(true),
+        quote: json_quote,
+    };
+    let mut text = String::new();
+    style.write(&mut text, value, 0)?;
+    Ok(text)
+}
+
+/// How values are written.
+struct Style<'s> {
+    words: [&'static str; 3],
+    item: &'s str,
+    key: &'s str,
+    indent: Option<usize>,
+    sort: bool,
+    ascii: bool,
+    quote: fn(&mut String, &str, bool),
+}
+
+/// Python's `repr`.
+const PYTHON: Style<'static> = Style {
+    words: ["None", "True", "False"],
+    item: ", ",
+    key: ": ",
+    indent: None,
+    sort: false,
+    ascii: false,
+    quote: python_quote,
+};
+
+impl Style<'_> {
+    fn write(&self, out: &mut String, value: &Value, depth: usize) -> Result<(), Error> {
+        if depth > MAX_DEPTH {
+            return Err(Error::new(ErrorKind::InvalidOperation, "value is nested too deep to be written"));
+        }
+        match value.kind() {
+            ValueKind::None => out.push_str(self.words[0]),
+            ValueKind::Bool => out.push_str(self.words[if value.is_true() { 1 } else { 2 }]),
+            ValueKind::String => (self.quote)(out, value.as_str().unwrap_or_default(), self.ascii),
+            ValueKind::Map => {
+                let mut keys: Vec<Value> = value.try_iter()?.collect();
+                if self.sort {
+                    keys.sort();
+                }
+                self.list(out, ['{', '}'], depth, &keys, |out, key| {
+                    self.write(out, key, depth + 1)?;
+                    out.push_str(self.key);
+                    self.write(out, &value.get_item(key)?, depth + 1)
+                })?;
+            }
+            ValueKind::Seq | ValueKind::Iterable => {
+                let items: Vec<Value> = value.try_iter()?.collect();
+                self.list(out, ['[', ']'], depth, &items, |out, item| self.write(out, item, depth + 1))?;
+            }
+            ValueKind::Undefined => {
+                return Err(Error::new(ErrorKind::UndefinedError, "an undefined value cannot be written"));
+            }
+            _ => out.push_str(&value.to_string()),
+        }
+        Ok(())
+    }
+
+    fn list(
+        &self,
+        out: &mut String,
+        [open, close]: [char; 2],
+        depth: usize,
+        items: &[Value],
+        write: impl Fn(&mut String, &Value) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let line = |out: &mut String, depth: usize| {
+            if let Some(spaces) = self.indent.filter(|_| !items.is_empty()) {
+                out.push('\n');
+                out.extend(std::iter::repeat_n(' ', spaces * depth));
+            }
+        };
+        out.push(open);
+        for (nth, item) in items.iter().enumerate() {
+            out.push_str(if nth == 0 { "" } else { self.item });
+            line(out, depth + 1);
+            write(out, item)?;
+        }
+        line(out, depth);
+        out.push(close);
+        Ok(())
+    }
+}
+
+fn json_quote(out: &mut String, text: &str, ascii: bool) {
+    out.push('"');
+    for letter in text.chars() {
+        match letter {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{c}' => out.push_str("\\f"),
+            letter if letter < ' ' || (ascii && !letter.is_ascii()) => {
+                for unit in letter.encode_utf16(&mut [0; 2]) {
+                    // Writing to a string cannot fail.
+                    let _ = write!(out, "\\u{unit:04x}");
+                }
+            }
+            letter => out.push(letter),
+        }
+    }
+    out.push('"');
+}
+
+/// A string literal: in single quotes, or in double quotes where the text has single ones only.
+fn python_quote(out: &mut String, text: &str, _ascii: bool) {
+    let mark = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
+    out.push(mark);
+    for letter in text.chars() {
+        match letter {
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\\' => out.push_str("\\\\"),
+            letter if letter == mark => out.extend(['\\', mark]),
+            letter if letter.is_ascii_control() => {
+                // Writing to a string cannot fail.
+                let _ = write!(out, "\\x{:02x}", letter as u32);
+            }
+            letter => out.push(letter),
+        }
+    }
+    out.push(mark);
+}
