@@ -73,7 +73,9 @@ pub enum Error {
         expected: usize,
     },
     /// A block wider than the drafter was trained for.
-    #[error("--draft-block-size {found} is over the limit of this drafter\nhint: use a width of 1 to {limit}")]
+    #[error(
+        "--draft-block-size {found} is over the limit of this drafter\nhint: use a width of 1 to {limit}"
+    )]
     WidthOverLimit {
         /// Width asked for.
         found: usize,

@@ -6,7 +6,9 @@ use super::{DrafterSpec, TargetSpec};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PairingError {
     /// The target's family needs another drafter family.
-    #[error("the target's family {target_family} needs a {required} drafter, and this one is {found}\nhint: use a {required} drafter that was trained for this target")]
+    #[error(
+        "the target's family {target_family} needs a {required} drafter, and this one is {found}\nhint: use a {required} drafter that was trained for this target"
+    )]
     Family {
         /// Family of the target.
         target_family: &'static str,
@@ -16,7 +18,9 @@ pub enum PairingError {
         found: &'static str,
     },
     /// Residual streams of different widths.
-    #[error("hidden_size: the drafter has {drafter}, the target {target}\nhint: use a drafter that was trained for this target")]
+    #[error(
+        "hidden_size: the drafter has {drafter}, the target {target}\nhint: use a drafter that was trained for this target"
+    )]
     Hidden {
         /// Width of the drafter.
         drafter: usize,
@@ -24,7 +28,9 @@ pub enum PairingError {
         target: usize,
     },
     /// A drafter for a target with another number of layers.
-    #[error("num_target_layers: the drafter was trained on a target of {drafter} layers, this one has {target}\nhint: use a drafter that was trained for this target")]
+    #[error(
+        "num_target_layers: the drafter was trained on a target of {drafter} layers, this one has {target}\nhint: use a drafter that was trained for this target"
+    )]
     Layers {
         /// Layers the drafter expects.
         drafter: usize,
@@ -32,7 +38,9 @@ pub enum PairingError {
         target: usize,
     },
     /// Another vocabulary.
-    #[error("vocab_size: the drafter has {drafter}, the target {target}\nhint: use a drafter that was trained for this target")]
+    #[error(
+        "vocab_size: the drafter has {drafter}, the target {target}\nhint: use a drafter that was trained for this target"
+    )]
     Vocab {
         /// Vocabulary of the drafter.
         drafter: usize,
@@ -51,7 +59,9 @@ pub enum PairingError {
         second: usize,
     },
     /// A tap at the last layer, whose state is only known normed, or past it.
-    #[error("target_layer_ids: the drafter reads layer {tap}, and the target's last readable layer is {last}")]
+    #[error(
+        "target_layer_ids: the drafter reads layer {tap}, and the target's last readable layer is {last}"
+    )]
     TapRange {
         /// The tap.
         tap: usize,
@@ -67,7 +77,9 @@ pub enum PairingError {
         vocab: usize,
     },
     /// A drafter that proposes nothing.
-    #[error("block_size: the drafter's trained width is {width} rows, and at least 2 are needed for a proposal")]
+    #[error(
+        "block_size: the drafter's trained width is {width} rows, and at least 2 are needed for a proposal"
+    )]
     Width {
         /// The width.
         width: usize,

@@ -66,7 +66,9 @@ pub enum RegistryError {
         known: String,
     },
     /// A drafter where a target is needed.
-    #[error("{place} is a {family} drafter, not a target\nhint: pass it with --draft-model, and its target with -m")]
+    #[error(
+        "{place} is a {family} drafter, not a target\nhint: pass it with --draft-model, and its target with -m"
+    )]
     DrafterAsTarget {
         /// The checkpoint.
         place: String,
@@ -74,7 +76,9 @@ pub enum RegistryError {
         family: &'static str,
     },
     /// A target where a drafter is needed.
-    #[error("{place} is a {family} target, not a drafter\nhint: pass it with -m, and its drafter with --draft-model")]
+    #[error(
+        "{place} is a {family} target, not a drafter\nhint: pass it with -m, and its drafter with --draft-model"
+    )]
     TargetAsDrafter {
         /// The checkpoint.
         place: String,
@@ -115,8 +119,13 @@ fn check_targets(families: &[&TargetFamily]) -> Result<(), RegistryError> {
             if family.name == other.name {
                 return Err(RegistryError::Duplicate { kind: "target", name: family.name });
             }
-            if let Some(model_type) = family.model_types.iter().find(|name| other.model_types.contains(name)) {
-                return Err(RegistryError::DuplicateModelType { first: other.name, second: family.name, model_type });
+            if let Some(model_type) = family.model_types.iter().find(|name| other.model_types.contains(name))
+            {
+                return Err(RegistryError::DuplicateModelType {
+                    first: other.name,
+                    second: family.name,
+                    model_type,
+                });
             }
         }
     }
@@ -141,7 +150,11 @@ pub fn load_target(checkpoint: Checkpoint, executor: Executor) -> Result<Box<dyn
 }
 
 /// Loads a checkpoint as a drafter of `target`.
-pub fn load_drafter(checkpoint: Checkpoint, target: &dyn Target, executor: Executor) -> Result<Box<dyn Drafter>> {
+pub fn load_drafter(
+    checkpoint: Checkpoint,
+    target: &dyn Target,
+    executor: Executor,
+) -> Result<Box<dyn Drafter>> {
     let place = place_of(&checkpoint);
     let Some(family) = recognised_drafter(&checkpoint)? else {
         if let Some(family) = target_of(&checkpoint)? {

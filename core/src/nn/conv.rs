@@ -33,7 +33,8 @@ impl ShortConv {
         if bcx.width() != 3 * d {
             return Err(Error::shape("short convolution input", bcx.width(), 3 * d));
         }
-        let gated = ops::multiply(bcx.slice_features(0..d)?.array(), bcx.slice_features(2 * d..3 * d)?.array())?;
+        let gated =
+            ops::multiply(bcx.slice_features(0..d)?.array(), bcx.slice_features(2 * d..3 * d)?.array())?;
         let gated = Tensor::wrap(gated);
         let mut rows = Vec::with_capacity(spans.len());
         for span in spans {

@@ -1,7 +1,10 @@
 //! Weights from a checkpoint onto an executor.
 
 use super::Executor;
-use crate::{Result, checkpoint::{Checkpoint, LinearTensors}};
+use crate::{
+    Result,
+    checkpoint::{Checkpoint, LinearTensors},
+};
 
 /// A checkpoint together with the executor its weights are loaded for.
 #[derive(Clone, Copy)]

@@ -99,8 +99,15 @@ fn round(models: Models<'_>, sequence: &mut Sequence) -> Result<Vec<Decision>> {
     sequence.decide(output)
 }
 
-fn forward(target: &dyn Target, segments: &mut [crate::family::Segment<'_>]) -> Result<crate::family::Output> {
-    target.forward(segments)?.pop().ok_or(Error::Shape { what: "outputs of a forward", found: 0, expected: 1 })
+fn forward(
+    target: &dyn Target,
+    segments: &mut [crate::family::Segment<'_>],
+) -> Result<crate::family::Output> {
+    target.forward(segments)?.pop().ok_or(Error::Shape {
+        what: "outputs of a forward",
+        found: 0,
+        expected: 1,
+    })
 }
 
 fn done(sequence: &Sequence, finish: Option<Finish>) -> Generated {

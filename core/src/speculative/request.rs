@@ -1,9 +1,6 @@
 //! What a request asks for.
 
-use crate::{
-    TokenId, Width,
-    sampling::CheckedSettings,
-};
+use crate::{TokenId, Width, sampling::CheckedSettings};
 
 /// One request: a prompt, how to decide tokens, and when to stop.
 pub struct Request {

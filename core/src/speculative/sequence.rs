@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use super::{
-    Decline, Finish, Report, Request, Speculation, Watch,
-    chooser::Chooser,
-    prefill::next_chunk,
-};
+use super::{Decline, Finish, Report, Request, Speculation, Watch, chooser::Chooser, prefill::next_chunk};
 use crate::{
     Error, Kept, Position, Result, TokenId, Width,
-    family::{Draft, Drafter, DrafterContext, LogitRows, Observe, Output, Proposals, Segment, Target, TargetSpec, Want},
+    family::{
+        Draft, Drafter, DrafterContext, LogitRows, Observe, Output, Proposals, Segment, Target, TargetSpec,
+        Want,
+    },
     nn::Tensor,
     sampling::{Decision, Sampler, Vocabulary},
     state::SequenceState,
@@ -68,7 +67,11 @@ impl Sequence {
     ) -> Result<Self> {
         let spec = target.spec();
         check_prompt(&request.prompt, spec)?;
-        let mut report = Report { prompt_tokens: request.prompt.len(), seed: Some(request.sampling.seed()), ..Report::default() };
+        let mut report = Report {
+            prompt_tokens: request.prompt.len(),
+            seed: Some(request.sampling.seed()),
+            ..Report::default()
+        };
         let drafting = match drafting(drafter, request.speculation)? {
             Ok(drafting) => Some(drafting),
             Err(decline) => {
@@ -192,7 +195,8 @@ impl Sequence {
     /// Decides the block's rows, clips at the end of the answer, and commits what was kept. Gives the emitted tokens.
     pub fn decide(&mut self, output: Output) -> Result<Vec<Decision>> {
         let rows = self.block.len();
-        let logits = output.logits.ok_or(Error::Shape { what: "rows of logits", found: 0, expected: rows })?;
+        let logits =
+            output.logits.ok_or(Error::Shape { what: "rows of logits", found: 0, expected: rows })?;
         let logits = logits.to_host()?;
         let mut decisions: Vec<Decision> = Vec::with_capacity(rows);
         for (row, logits) in logits.chunks_exact(self.vocab).enumerate() {

@@ -55,7 +55,9 @@ impl ConvState {
     pub(crate) fn append(&mut self, gated: &Array) -> Result<Array> {
         if gated.ndim() != 2 || gated.dim(1) != self.channels as i32 {
             let expected = vec![-1, self.channels as i32];
-            return Err(StateError::Shape { what: "gated input", found: gated.shape().to_vec(), expected }.into());
+            return Err(
+                StateError::Shape { what: "gated input", found: gated.shape().to_vec(), expected }.into()
+            );
         }
         let rows = gated.dim(0) as usize;
         self.rows.append(rows)?;
@@ -65,7 +67,9 @@ impl ConvState {
                 block.try_index((end - self.window_rows as i32..end, ..))?
             }
             (None, Some(window)) => window.clone(),
-            (None, None) => ops::zeros_dtype(&[self.window_rows as i32, self.channels as i32], gated.dtype())?,
+            (None, None) => {
+                ops::zeros_dtype(&[self.window_rows as i32, self.channels as i32], gated.dtype())?
+            }
         };
         let joined = ops::concatenate(&[&before, gated], 0)?;
         if self.rows.is_open() {

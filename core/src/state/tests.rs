@@ -183,7 +183,10 @@ fn a_forward_that_fails_half_way_is_taken_back() {
     state.begin(width(4)).unwrap();
     let (keys, values) = kv_rows(3, 4, 0.5);
     state.layer(0).unwrap().kv().unwrap().append(&keys, &values).unwrap();
-    assert!(matches!(state.len(), Err(Error::State(StateError::UnequalLayers { layer: 1, found: 3, expected: 7 }))));
+    assert!(matches!(
+        state.len(),
+        Err(Error::State(StateError::UnequalLayers { layer: 1, found: 3, expected: 7 }))
+    ));
     assert!(state.commit(Kept(1)).is_err());
     state.commit(Kept(0)).unwrap();
     assert_eq!(state.len().unwrap(), 3);

@@ -43,12 +43,14 @@ impl Config {
         let heads = json.dim_or("num_attention_heads", 32)?;
         let kv_heads = json.dim_or("num_key_value_heads", 8)?;
         if heads % kv_heads != 0 {
-            return Err(json.refuse("num_attention_heads", &format!("a multiple of num_key_value_heads ({kv_heads})")).into());
+            return Err(json
+                .refuse("num_attention_heads", &format!("a multiple of num_key_value_heads ({kv_heads})"))
+                .into());
         }
         let layers = json.opt_int("num_hidden_layers", LAYERS)?.unwrap_or(5);
         if let Some(types) = json.opt_list_of_str("layer_types")? {
             if types.len() != layers {
-                return Err(json.refuse("layer_types", format!("{} entries", types.len()), &format!("{layers} entries")).into());
+                return Err(json.refuse("layer_types", &format!("{layers} entries")).into());
             }
             if types.iter().any(|name| *name != "full_attention") {
                 return Err(json.refuse("layer_types", "\"full_attention\" only").into());

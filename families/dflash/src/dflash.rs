@@ -3,7 +3,9 @@
 use mlxcel_core::{
     Error, Result, Width,
     checkpoint::Checkpoint,
-    family::{Bound, Draft, Drafter, DrafterContext, DrafterFamily, DrafterSpec, Observe, Proposals, check_pairing},
+    family::{
+        Bound, Draft, Drafter, DrafterContext, DrafterFamily, DrafterSpec, Observe, Proposals, check_pairing,
+    },
     nn::{Executor, Linear, Loader},
 };
 
@@ -15,7 +17,12 @@ struct DFlash {
     head: Linear,
 }
 
-pub(crate) fn load(family: &DrafterFamily, checkpoint: Checkpoint, executor: Executor, bound: &Bound<'_>) -> Result<Box<dyn Drafter>> {
+pub(crate) fn load(
+    family: &DrafterFamily,
+    checkpoint: Checkpoint,
+    executor: Executor,
+    bound: &Bound<'_>,
+) -> Result<Box<dyn Drafter>> {
     let json = checkpoint.config();
     let config = Config::read(json)?;
     let trained_width = Width::new(config.block_size).unwrap_or(Width::ONE);

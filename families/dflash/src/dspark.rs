@@ -3,7 +3,9 @@
 use mlxcel_core::{
     Error, Result, Width,
     checkpoint::{Checkpoint, Config as Json},
-    family::{Bound, Draft, Drafter, DrafterContext, DrafterFamily, DrafterSpec, Observe, Proposals, check_pairing},
+    family::{
+        Bound, Draft, Drafter, DrafterContext, DrafterFamily, DrafterSpec, Observe, Proposals, check_pairing,
+    },
     nn::{Embedding, Executor, Linear, Loader, Tensor},
 };
 
@@ -22,7 +24,12 @@ struct MarkovHead {
     w2: Linear,
 }
 
-pub(crate) fn load(family: &DrafterFamily, checkpoint: Checkpoint, executor: Executor, bound: &Bound<'_>) -> Result<Box<dyn Drafter>> {
+pub(crate) fn load(
+    family: &DrafterFamily,
+    checkpoint: Checkpoint,
+    executor: Executor,
+    bound: &Bound<'_>,
+) -> Result<Box<dyn Drafter>> {
     let json = checkpoint.config();
     let config = Config::read(json)?;
     refuse_other_forms(json, bound.spec.vocab)?;
@@ -105,7 +112,10 @@ impl DSpark {
     fn propose_one(&self, job: &mut Draft<'_>) -> Result<Proposals> {
         let Some(rows) = Width::new(job.count) else { return Ok(Vec::new()) };
         if job.count >= self.spec.trained_width.rows() {
-            return Err(Error::WidthOverLimit { found: job.count + 1, limit: self.spec.trained_width.rows() });
+            return Err(Error::WidthOverLimit {
+                found: job.count + 1,
+                limit: self.spec.trained_width.rows(),
+            });
         }
         let y = self.backbone.block(job.context, job.anchor, self.spec.mask_token, job.position, rows)?;
         let logits = self.head.forward(&y)?;

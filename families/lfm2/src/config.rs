@@ -41,7 +41,11 @@ impl Config {
             return Err(refuse(json, "hidden_size", &format!("a multiple of num_attention_heads ({heads})")));
         }
         if heads % kv_heads != 0 {
-            return Err(refuse(json, "num_attention_heads", &format!("a multiple of num_key_value_heads ({kv_heads})")));
+            return Err(refuse(
+                json,
+                "num_attention_heads",
+                &format!("a multiple of num_key_value_heads ({kv_heads})"),
+            ));
         }
         if !(2..=8).contains(&conv_taps) {
             return Err(refuse(json, "conv_L_cache", "2 to 8 taps"));
@@ -110,7 +114,7 @@ fn operators(json: &Json) -> Result<Vec<Operator>> {
         (0..layers).map(operator).collect()
     };
     if operators.len() != layers {
-        return Err(refuse(json, "layer_types", format!("{} entries", operators.len()), &format!("{layers} entries")));
+        return Err(refuse(json, "layer_types", &format!("{layers} entries")));
     }
     if !operators.contains(&Operator::Attention) {
         return Err(refuse(json, "layer_types", "at least one \"full_attention\""));

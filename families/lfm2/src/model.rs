@@ -3,7 +3,10 @@
 use mlxcel_core::{
     Result, Width,
     family::{Output, Segment, Target, TargetFamily, TargetSpec},
-    nn::{Attention, Batch, Embedding, Linear, Loader, RmsNorm, Rope, RopeStyle, ShortConv, Span, Tensor, silu_mul},
+    nn::{
+        Attention, Batch, Embedding, Linear, Loader, RmsNorm, Rope, RopeStyle, ShortConv, Span, Tensor,
+        silu_mul,
+    },
     state::{ConvState, KvState, LayerState, SequenceState},
 };
 
@@ -93,9 +96,14 @@ impl Mixer {
         let head_dim = config.head_dim();
         let (q, kv) = (config.heads * head_dim, config.kv_heads * head_dim);
         let names = ["q_proj", "k_proj", "v_proj"].map(|name| format!("{path}.{name}"));
-        let head_norm = |name: &str| RmsNorm::load(loader, &format!("{path}.{name}"), head_dim, config.norm_eps);
+        let head_norm =
+            |name: &str| RmsNorm::load(loader, &format!("{path}.{name}"), head_dim, config.norm_eps);
         Ok(Self::Attention {
-            qkv: Linear::load_joined(loader, &[(&names[0], q), (&names[1], kv), (&names[2], kv)], config.hidden)?,
+            qkv: Linear::load_joined(
+                loader,
+                &[(&names[0], q), (&names[1], kv), (&names[2], kv)],
+                config.hidden,
+            )?,
             attention: Attention {
                 heads: config.heads,
                 kv_heads: config.kv_heads,
@@ -115,7 +123,11 @@ impl Mixer {
         let bias = config.conv_bias.then(|| loader.vector(&format!("{path}.conv.bias"), d)).transpose()?;
         let linear = |name: &str, out| {
             let name = format!("{path}.{name}");
-            if config.conv_bias { Linear::load_biased(loader, &name, out, d) } else { Linear::load(loader, &name, out, d) }
+            if config.conv_bias {
+                Linear::load_biased(loader, &name, out, d)
+            } else {
+                Linear::load(loader, &name, out, d)
+            }
         };
         Ok(Self::Conv {
             input: linear("in_proj", 3 * d)?,
@@ -126,14 +138,18 @@ impl Mixer {
 
     fn forward(&self, u: &Tensor, spans: &mut [Span<'_>]) -> Result<Tensor> {
         match self {
-            Self::Attention { qkv, attention, out } => out.forward(&attention.forward(&qkv.forward(u)?, spans)?),
+            Self::Attention { qkv, attention, out } => {
+                out.forward(&attention.forward(&qkv.forward(u)?, spans)?)
+            }
             Self::Conv { input, conv, out } => out.forward(&conv.forward(&input.forward(u)?, spans)?),
         }
     }
 
     fn new_state(&self, conv_taps: usize, hidden: usize) -> LayerState {
         match self {
-            Self::Attention { attention, .. } => LayerState::Kv(KvState::new(attention.kv_heads, attention.head_dim)),
+            Self::Attention { attention, .. } => {
+                LayerState::Kv(KvState::new(attention.kv_heads, attention.head_dim))
+            }
             Self::Conv { .. } => LayerState::Conv(ConvState::new(conv_taps, hidden)),
         }
     }

@@ -7,9 +7,8 @@ pub(crate) fn rename(name: &str) -> Option<String> {
         return Some(format!("model.{text}"));
     }
     let text = name.strip_prefix("language_model.").unwrap_or(name);
-    let is_text = text.starts_with("model.layers.")
-        || text.starts_with("model.embed")
-        || text.starts_with("lm_head.");
+    let is_text =
+        text.starts_with("model.layers.") || text.starts_with("model.embed") || text.starts_with("lm_head.");
     is_text.then(|| text.to_owned())
 }
 
