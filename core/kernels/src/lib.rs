@@ -10,6 +10,7 @@
 
 mod exec;
 mod isa;
+pub mod linear;
 pub mod pool;
 pub mod simd;
 
