@@ -8,12 +8,25 @@
 //! Each kernel has a form that takes an [`Exec`] (instruction set and thread pool), so that paths can be compared
 //! within one process; [`Exec::current`] is the process-wide choice.
 
+pub mod activation;
+pub mod attention;
+pub mod conv;
 mod exec;
+mod heads;
 mod isa;
 pub mod linear;
+pub mod math;
+pub mod norm;
+mod parts;
 pub mod pool;
+pub mod rope;
+mod rows;
 pub mod simd;
 
+#[cfg(test)]
+mod testing;
+
 pub use exec::Exec;
+pub use heads::Heads;
 pub use isa::{Isa, IsaError, force_isa, isa};
 pub use pool::{Pool, pool, set_threads};
