@@ -1,0 +1,115 @@
+//! One look at a row: where its large logits are.
+
+/// A row of logits ranks by (logit down, id up): the smaller key is the better id. NaN must not occur.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Ranked(u64);
+
+impl Ranked {
+    pub(crate) fn new(id: u32, logit: f32) -> Self {
+        // −0 is made +0, so that the order of the bits is the order of the numbers.
+        let bits = (logit + 0.0).to_bits();
+        let ascending = if bits >> 31 == 0 { bits ^ 0x8000_0000 } else { !bits };
+        Self(u64::from(!ascending) << 32 | u64::from(id))
+    }
+
+    pub(crate) const fn id(self) -> u32 {
+        self.0 as u32
+    }
+
+    pub(crate) const fn logit(self) -> f32 {
+        let ascending = !((self.0 >> 32) as u32);
+        f32::from_bits(if ascending >> 31 == 1 { ascending ^ 0x8000_0000 } else { !ascending })
+    }
+}
+
+/// Logits that share one maximum in a [`Scan`].
+pub(crate) const BLOCK: usize = 64;
+
+/// Independent partial results of a reduction, so that the compiler can vectorise it.
+pub(crate) const LANES: usize = 16;
+
+/// A row of logits with the maximum of each block of [`BLOCK`] ids.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scan<'a> {
+    /// `[columns]`, free of NaN and +∞.
+    pub(crate) logits: &'a [f32],
+    /// `[columns / BLOCK]`, rounded up.
+    pub(crate) maxima: &'a [f32],
+    /// The largest logit; −∞ if there is no finite one.
+    pub(crate) best: f32,
+}
+
+/// The lowest id whose logit is NaN or +∞.
+pub(crate) fn first_unusable(logits: &[f32]) -> Option<usize> {
+    // Vectorisable: one flag for each block, and a search only where it is set.
+    let usable = |l: &f32| *l < f32::INFINITY;
+    let block = logits.chunks(BLOCK).position(|block| block.iter().fold(false, |bad, l| bad | !usable(l)))?;
+    logits[block * BLOCK..].iter().position(|l| !usable(l)).map(|offset| block * BLOCK + offset)
+}
+
+impl<'a> Scan<'a> {
+    /// Looks at `logits` once; `maxima` is where the block maxima are kept.
+    pub(crate) fn new(logits: &'a [f32], maxima: &'a mut Vec<f32>) -> Self {
+        maxima.clear();
+        maxima.extend(logits.chunks(BLOCK).map(maximum));
+        let best = maximum(maxima);
+        Self { logits, maxima, best }
+    }
+
+    /// Blocks whose maximum is at least `threshold`, each with its first id.
+    pub(crate) fn blocks(self, threshold: f32) -> impl Iterator<Item = (u32, &'a [f32])> {
+        let blocks = self.logits.chunks(BLOCK).zip(self.maxima).enumerate();
+        blocks
+            .filter(move |(_, (_, maximum))| **maximum >= threshold)
+            .map(|(index, (block, _))| ((index * BLOCK) as u32, block))
+    }
+
+    /// Appends every id with a finite logit of at least `threshold` to `out`, lowest id first.
+    pub(crate) fn at_least(self, threshold: f32, out: &mut Vec<Ranked>) {
+        let threshold = threshold.max(f32::MIN);
+        for (first, block) in self.blocks(threshold) {
+            for (id, &logit) in (first..).zip(block) {
+                if logit >= threshold {
+                    out.push(Ranked::new(id, logit));
+                }
+            }
+        }
+    }
+
+    /// Appends the `k` best ids with finite logits to `out`, in no particular order; fewer if there are fewer.
+    ///
+    /// `workspace` is overwritten.
+    pub(crate) fn best_ids(self, k: usize, out: &mut Vec<Ranked>, workspace: &mut Vec<f32>) {
+        let start = out.len();
+        // k blocks have a maximum of at least the k-th largest maximum, so at least k logits reach it.
+        let threshold = if (1..=self.maxima.len()).contains(&k) {
+            workspace.clear();
+            workspace.extend_from_slice(self.maxima);
+            *workspace.select_nth_unstable_by(k - 1, |a, b| b.total_cmp(a)).1
+        } else {
+            f32::MIN
+        };
+        self.at_least(threshold, out);
+        let found = &mut out[start..];
+        if found.len() > k {
+            if k > 0 {
+                found.select_nth_unstable(k - 1);
+            }
+            out.truncate(start + k);
+        }
+    }
+}
+
+/// The largest of `values`, which are free of NaN; −∞ if there are none.
+fn maximum(values: &[f32]) -> f32 {
+    let larger = |a: f32, b: f32| if b > a { b } else { a };
+    let mut lanes = [f32::NEG_INFINITY; LANES];
+    let chunks = values.chunks_exact(LANES);
+    let rest = chunks.remainder();
+    for chunk in chunks {
+        for (lane, &value) in lanes.iter_mut().zip(chunk) {
+            *lane = larger(*lane, value);
+        }
+    }
+    lanes.iter().chain(rest).copied().fold(f32::NEG_INFINITY, larger)
+}
