@@ -24,8 +24,10 @@ pub const CPU: Wheel =
     Wheel { package: "mlx-cpu", sha256: "fc5d31b90fc4f457b2f9614ed45651a567d22a6a11a03d114a90a4e10bdd8878" };
 
 /// For NVIDIA GPUs with CUDA 13, 87 MB.
-pub const CUDA: Wheel =
-    Wheel { package: "mlx-cuda-13", sha256: "335094ccd1c0c6dc3e09c8caba207c8180602bacc0c38ba20c1d81e9456ab394" };
+pub const CUDA: Wheel = Wheel {
+    package: "mlx-cuda-13",
+    sha256: "335094ccd1c0c6dc3e09c8caba207c8180602bacc0c38ba20c1d81e9456ab394",
+};
 
 /// Folder named by `MLX_DIR`, if set: an unpacked wheel of the user's.
 pub fn given() -> Option<Result<PathBuf, Failure>> {
