@@ -1,6 +1,6 @@
 //! Depthwise causal convolution over a few rows, with the rows before them kept by the caller.
 
-use crate::{Exec, activation::zip, dispatch, math, rows::by_rows, simd::Simd};
+use crate::{Exec, Heads, activation::zip, dispatch, math, rows::by_rows, simd::Simd};
 
 /// Values of work that make it worth waking another thread.
 const SPLIT: usize = 16 * 1024;
@@ -57,7 +57,13 @@ impl ShortConv {
     /// If the lengths do not match.
     pub fn gated(&self, exec: &Exec, x: &[f32], history: &mut [f32], out: &mut [f32]) {
         let width = self.channels;
-        self.check(x.len(), 3 * width, history, out);
+        assert!(
+            x.len().is_multiple_of(3 * width),
+            "convolution input: {} values in rows of {}",
+            x.len(),
+            3 * width
+        );
+        self.check(x.len() / (3 * width), history, out);
         by_rows(exec, &mut history[self.window() * width..], width, SPLIT, |rows, new| {
             dispatch!(exec.isa, |s| {
                 for (row, new) in rows.zip(new.chunks_exact_mut(width)) {
@@ -91,22 +97,26 @@ impl ShortConv {
         });
     }
 
-    /// The activated form (Qwen 3.5): `x` `[rows, channels]` is copied to the history and `out` = silu(conv(x)).
+    /// The activated form (Qwen 3.5): the view `x` `[rows, 1, channels]` (columns of a joined projection, say) is copied to the
+    /// history and `out` `[rows, channels]` = silu(conv(x)).
     ///
     /// # Panics
-    /// If the lengths do not match.
-    pub fn silu(&self, exec: &Exec, x: &[f32], history: &mut [f32], out: &mut [f32]) {
+    /// If the shapes do not match.
+    pub fn silu(&self, exec: &Exec, x: Heads<'_>, history: &mut [f32], out: &mut [f32]) {
         let width = self.channels;
-        self.check(x.len(), width, history, out);
-        history[self.window() * width..].copy_from_slice(x);
+        assert_eq!((x.heads(), x.dim()), (1, width), "convolution input: one run of channels per row");
+        self.check(x.rows(), history, out);
+        for (row, new) in history[self.window() * width..].chunks_exact_mut(width).enumerate() {
+            new.copy_from_slice(x.head(row, 0));
+        }
         let history = &*history;
         by_rows(exec, out, width, SPLIT, |rows, out| {
             dispatch!(exec.isa, |s| {
                 for (row, out) in rows.zip(out.chunks_exact_mut(width)) {
-                    let current = &x[row * width..(row + 1) * width];
+                    let (history, current) = (&history[row * width..], x.head(row, 0));
                     self.row(
                         s,
-                        &history[row * width..],
+                        history,
                         current,
                         out,
                         #[inline(always)]
@@ -117,9 +127,7 @@ impl ShortConv {
         });
     }
 
-    fn check(&self, x: usize, x_width: usize, history: &[f32], out: &[f32]) {
-        let rows = x / x_width;
-        assert_eq!(x, rows * x_width, "convolution input: {x} values in rows of {x_width}");
+    fn check(&self, rows: usize, history: &[f32], out: &[f32]) {
         assert_eq!(out.len(), rows * self.channels, "convolution output length for {rows} rows");
         assert_eq!(
             history.len(),
@@ -211,7 +219,7 @@ mod tests {
                     close(&out, &want, 5e-7, "gated");
 
                     let mut history = [window.clone(), vec![0.0; rows * channels]].concat();
-                    conv.silu(&exec, &x[..rows * channels], &mut history, &mut out);
+                    conv.silu(&exec, Heads::rows_of(&x[..rows * channels], channels), &mut history, &mut out);
                     same(&history[window.len()..], &x[..rows * channels], "history");
                     let want = reference(&kernel, &bias, channels, &history);
                     let want: Vec<f64> = want.iter().map(|c| c / (1.0 + (-c).exp())).collect();

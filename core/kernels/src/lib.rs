@@ -11,6 +11,7 @@
 pub mod activation;
 pub mod attention;
 pub mod conv;
+pub mod delta;
 mod exec;
 mod heads;
 mod isa;

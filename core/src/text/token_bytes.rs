@@ -86,9 +86,7 @@ impl Steps {
             Decoder::Sequence { decoders } => decoders.iter().try_for_each(|decoder| self.read(decoder))?,
             Decoder::Strip { content: ' ', start: 1, stop: 0 } => self.lead = Some(Lead::OneSpace),
             Decoder::Strip { start: 0, stop: 0, .. } => {}
-            Decoder::Replace { pattern: Pattern::Regex(_), .. } | Decoder::Strip { .. } => {
-                return Err(refuse());
-            }
+            Decoder::Strip { .. } => return Err(refuse()),
         }
         Ok(())
     }

@@ -58,12 +58,17 @@ impl Job<'_> {
         let mut at = queries.start;
         while at < queries.end {
             let left = queries.end - at;
-            at += match left {
-                8.. => self.tile::<S, K, 8>(s, at, scratch),
-                6 | 7 => self.tile::<S, K, 6>(s, at, scratch),
-                4 | 5 => self.tile::<S, K, 4>(s, at, scratch),
-                2 | 3 => self.tile::<S, K, 2>(s, at, scratch),
-                _ => self.tile::<S, K, 1>(s, at, scratch),
+            // Wide tiles only where their accumulators fit: the others are not even compiled.
+            at += if S::REGISTERS >= 32 && left >= 8 {
+                self.tile::<S, K, 8>(s, at, scratch)
+            } else if S::REGISTERS >= 32 && left >= 6 {
+                self.tile::<S, K, 6>(s, at, scratch)
+            } else if S::REGISTERS >= 8 && left >= 4 {
+                self.tile::<S, K, 4>(s, at, scratch)
+            } else if left >= 2 {
+                self.tile::<S, K, 2>(s, at, scratch)
+            } else {
+                self.tile::<S, K, 1>(s, at, scratch)
             };
         }
     }
@@ -107,8 +112,8 @@ impl Job<'_> {
         let pairs = dim.div_ceil(32);
         let mut pair = 0;
         while pair < pairs {
-            let step = if R <= 4 && pairs - pair >= 2 { 2 } else { 1 };
-            if step == 2 {
+            let step = if R <= 4 && S::REGISTERS >= 32 && pairs - pair >= 2 { 2 } else { 1 };
+            if R <= 4 && S::REGISTERS >= 32 && step == 2 {
                 self.values::<S, K, R, 2>(s, at, tiles.start, &seen, scores, inverse, pair);
             } else {
                 self.values::<S, K, R, 1>(s, at, tiles.start, &seen, scores, inverse, pair);

@@ -214,6 +214,7 @@ impl<S: Dot, const CODES: u8> Product<'_, S, CODES> {
     /// # Safety
     /// As [`Tile::tile`].
     #[inline(always)]
+    #[expect(clippy::needless_range_loop, reason = "several arrays share an index, which unrolls")]
     unsafe fn compute<const M: usize, const NB: usize, const COLD: bool>(&self, row: usize, block: usize) {
         let (s, w) = (self.s, self.weights);
         let (groups, steps, head) = (w.groups(), w.group / STEP, w.head_bytes());

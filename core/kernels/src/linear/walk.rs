@@ -74,47 +74,51 @@ pub(super) fn split(
 /// As [`Tile::tile`], for the whole part.
 pub(super) unsafe fn walk<S: Simd, T: Tile>(tile: &T, blocks: Range<usize>, rows: Range<usize>) {
     for first in blocks.clone().step_by(STRIP) {
-        let last = blocks.end.min(first + STRIP);
+        let strip = first..blocks.end.min(first + STRIP);
         let mut row = rows.start;
         while row < rows.end {
-            let cold = row == rows.start;
-            macro_rules! tiles {
-                ($m:literal x $nb:literal) => {{
-                    let mut block = first;
-                    // SAFETY: within the part.
-                    unsafe {
-                        while block + $nb <= last {
-                            tile.tile::<$m, $nb>(row, block, cold);
-                            block += $nb;
-                        }
-                        while block < last {
-                            tile.tile::<$m, 1>(row, block, cold);
-                            block += 1;
-                        }
-                    }
-                    row += $m;
-                }};
-            }
+            let at = (row, strip.clone(), row == rows.start);
             let left = rows.end - row;
-            if const { S::REGISTERS >= 32 } {
-                // 9 to 11 rows are split evenly: 8 + 1 would read the weights' cache lines for a single row.
-                match left {
-                    1 => tiles!(1 x 4),
-                    2 => tiles!(2 x 4),
-                    3 => tiles!(3 x 2),
-                    4 => tiles!(4 x 2),
-                    5 | 9 | 10 => tiles!(5 x 1),
-                    6 | 11 => tiles!(6 x 1),
-                    7 => tiles!(7 x 1),
-                    _ => tiles!(8 x 1),
+            // SAFETY: within the part.
+            row += unsafe {
+                if const { S::REGISTERS >= 32 } {
+                    // 9 to 11 rows are split evenly: 8 + 1 would read the weights once more for a single row.
+                    match left {
+                        1 => across::<T, 1, 4>(tile, at),
+                        2 => across::<T, 2, 4>(tile, at),
+                        3 => across::<T, 3, 2>(tile, at),
+                        4 => across::<T, 4, 2>(tile, at),
+                        5 | 9 | 10 => across::<T, 5, 1>(tile, at),
+                        6 | 11 => across::<T, 6, 1>(tile, at),
+                        7 => across::<T, 7, 1>(tile, at),
+                        _ => across::<T, 8, 1>(tile, at),
+                    }
+                } else {
+                    match left {
+                        1 => across::<T, 1, 2>(tile, at),
+                        2 | 4 => across::<T, 2, 1>(tile, at),
+                        _ => across::<T, 3, 1>(tile, at),
+                    }
                 }
-            } else {
-                match left {
-                    1 => tiles!(1 x 2),
-                    2 | 4 => tiles!(2 x 1),
-                    _ => tiles!(3 x 1),
-                }
-            }
+            };
         }
     }
+}
+
+/// `M` rows of a strip in tiles of `NB` blocks, the rest block by block; returns `M`.
+unsafe fn across<T: Tile, const M: usize, const NB: usize>(
+    tile: &T,
+    (row, mut strip, cold): (usize, Range<usize>, bool),
+) -> usize {
+    // SAFETY: the caller's promise.
+    unsafe {
+        while strip.len() >= NB {
+            tile.tile::<M, NB>(row, strip.start, cold);
+            strip.start += NB;
+        }
+        for block in strip {
+            tile.tile::<M, 1>(row, block, cold);
+        }
+    }
+    M
 }

@@ -99,8 +99,8 @@ impl ConvState {
         }
     }
 
-    /// The committed window in f32, row after row; empty before the first row.
-    pub(crate) fn window(&self) -> Result<Vec<f32>> {
+    /// The committed window in f32, row after row; empty before the first row. For checks.
+    pub fn window(&self) -> Result<Vec<f32>> {
         match &self.store {
             Some(Store::Mlx(store)) => store.to_host(),
             Some(Store::Cpu(store)) => Ok(store.window().to_vec()),
