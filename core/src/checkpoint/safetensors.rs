@@ -55,9 +55,12 @@ impl Shard {
     pub(super) fn parse(file: &str, bytes: Bytes) -> Result<Self> {
         let header = header(file, &bytes)?;
         let data = LENGTH + header.len();
-        let mut tensors = json::object(file, header)?
+        let mut entries = json::object(file, header)?;
+        if let Some(metadata) = entries.remove(METADATA) {
+            free_text(file, &metadata)?;
+        }
+        let mut tensors = entries
             .into_iter()
-            .filter(|(name, _)| name != METADATA)
             .map(|(name, entry)| Stored::read(file, name, entry))
             .collect::<Result<Vec<_>>>()?;
         tensors.sort_by(|a, b| (a.start, a.end, &a.name).cmp(&(b.start, b.end, &b.name)));
@@ -117,6 +120,20 @@ impl Stored {
         }
         Ok(Self { name, dtype, shape, start, end })
     }
+}
+
+/// Checks that the free text of a header is what the format allows: strings by name.
+fn free_text(file: &str, metadata: &Value) -> Result<()> {
+    let texts = metadata.as_object().is_some_and(|texts| texts.values().all(Value::is_string));
+    if texts || metadata.is_null() {
+        return Ok(());
+    }
+    Err(CheckpointError::Field {
+        file: file.to_owned(),
+        field: METADATA.to_owned(),
+        found: shortened(&metadata.to_string(), 64),
+        expected: "an object of strings".to_owned(),
+    })
 }
 
 /// The header of a file, inside its length field.
