@@ -19,7 +19,9 @@ impl Book {
         let error = result.unwrap_err();
         let hint = error.hint().map_or_else(String::new, |hint| format!("\n  hint: {hint}"));
         let root = self.root.path().to_str().unwrap();
-        self.text += &format!("{case}\n  {error}{hint}\n").replace(root, "/models");
+        let here = std::env::current_dir().unwrap();
+        let text = format!("{case}\n  {error}{hint}\n").replace(root, "/models");
+        self.text += &text.replace(here.to_str().unwrap(), "/here");
     }
 
     fn config(&mut self, case: &str, text: &str, read: impl Fn(&Config) -> Result<()>) {
@@ -53,6 +55,18 @@ fn all_messages() {
     book.add("cut in the header", Checkpoint::open(at.join("m")));
     fs::write(at.join("m/model.safetensors"), [2, 0, 0, 0, 0, 0, 0, 0, b'{', b'}', 1]).unwrap();
     book.add("bytes behind", Checkpoint::open(at.join("m")));
+    let file = |header: &str| [&(header.len() as u64).to_le_bytes()[..], header.as_bytes()].concat();
+    for (case, header) in [
+        ("header not JSON", "{\"a\":"),
+        ("unknown dtype", r#"{"a":{"dtype":"Q4","shape":[1],"data_offsets":[0,1]}}"#),
+        ("wrong size", r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}}"#),
+        ("cut in the data", r#"{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}"#),
+        ("absurd shape", r#"{"a":{"dtype":"F32","shape":[9999999999],"data_offsets":[0,4]}}"#),
+    ] {
+        fs::write(at.join("m/model.safetensors"), file(header)).unwrap();
+        book.add(case, Checkpoint::open(at.join("m")));
+    }
+    fs::write(at.join("m/model.safetensors"), file("{}")).unwrap();
     fs::write(at.join("m/model.safetensors.index.json"), "{}").unwrap();
     book.add("empty index", Checkpoint::open(at.join("m")));
     let index = json!({"weight_map": {"a": "../m/model.safetensors"}});
