@@ -94,6 +94,19 @@ impl ConvState {
         Ok(())
     }
 
+    /// Rows that end with the window which the next row sees, if a row was ever seen.
+    pub(super) fn held(&self) -> Option<&Array> {
+        self.block.as_ref().or(self.window.as_ref())
+    }
+
+    pub(super) fn window_rows(&self) -> usize {
+        self.window_rows
+    }
+
+    pub(super) fn channels(&self) -> usize {
+        self.channels
+    }
+
     /// The committed window, `[K−1, channels]`, if a row was ever committed.
     #[cfg(test)]
     pub(crate) fn window(&self) -> Option<&Array> {
