@@ -82,7 +82,10 @@ fn together(
         // All but one row stay: uneven acceptance is ordinary.
         state.commit(Kept(block.len().max(2) - 1))?;
         let logits = drive::logits_of(&output, block.len())?;
-        let taps = output.taps.map(|taps| taps.to_host()).transpose()?.unwrap_or_default();
+        let taps = match &output.taps {
+            Some(taps) => taps.to_host()?.into_owned(),
+            None => Vec::new(),
+        };
         ensure!(!taps.is_empty(), "no taps came back");
         got.push(Got { logits, taps, state });
     }

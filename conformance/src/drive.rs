@@ -61,7 +61,7 @@ pub fn chain(target: &dyn Target, state: &mut SequenceState, tokens: &[TokenId])
 /// The logits of an output of `rows` rows.
 pub fn logits_of(output: &Output, rows: usize) -> Result<Vec<f32>> {
     match &output.logits {
-        Some(logits) if logits.rows() == rows => logits.to_host(),
+        Some(logits) if logits.rows() == rows => Ok(logits.to_host()?.into_owned()),
         other => {
             let found = other.as_ref().map_or(0, mlxcel_core::nn::Tensor::rows);
             Err(Error::Shape { what: "rows of logits", found, expected: rows })

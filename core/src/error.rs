@@ -24,6 +24,18 @@ pub enum Error {
     /// Sampling settings out of range, or logits that no token can be decided from.
     #[error(transparent)]
     Sampling(#[from] sampling::SamplingError),
+    /// Weights that the kernels cannot pack.
+    #[error(transparent)]
+    Pack(#[from] mlxcel_kernels::linear::PackError),
+    /// Values of different executors meet: a fault of the caller.
+    #[error("values of the MLX executor meet values of the CPU executor")]
+    Executors,
+    /// A dtype that no executor computes with.
+    #[error("dtype {found}, expected f32, f16 or bf16")]
+    Dtype {
+        /// The dtype.
+        found: String,
+    },
     /// A token id outside the target's vocabulary.
     #[error("token id {token} is outside the vocabulary of {vocab}")]
     TokenOutOfRange {

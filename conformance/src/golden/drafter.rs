@@ -3,7 +3,7 @@
 use mlxcel_core::{
     Position, Result, TokenId,
     family::{Draft, Drafter, Observe, Pick},
-    nn::Tensor,
+    nn::{Executor, Tensor},
 };
 
 use super::{Golden, Precision, fixture::Expected};
@@ -44,7 +44,8 @@ fn drafts(
     let (steps, _) = steps.as_chunks::<2>();
     for (step, &[start, end]) in steps.iter().enumerate() {
         let key = |name: &str| format!("{prompt}/step{step}/{name}");
-        let taps = Tensor::from_host(&features[start * width..end * width], end - start, width)?;
+        let rows = &features[start * width..end * width];
+        let taps = Tensor::from_host(rows, end - start, width, Executor::detect()?)?;
         drafter.observe(&mut [Observe { context: &mut context, taps: &taps, start: Position(start) }])?;
         ensure!(context.len() == end, "step {step}: context of {} rows, expected {end}", context.len());
 

@@ -23,6 +23,7 @@ const LAYERS: usize = 3;
 pub struct ScriptedTarget {
     spec: TargetSpec,
     script: Script,
+    executor: Executor,
     keys: Attention,
     conv: ShortConv,
     embedding: Embedding,
@@ -48,7 +49,7 @@ impl ScriptedTarget {
         };
         let conv = ShortConv::new(&kernel, None, HIDDEN, executor)?;
         let head = embedding.to_linear()?;
-        Ok(Self { spec, script, keys: keys(), conv, embedding, head })
+        Ok(Self { spec, script, executor, keys: keys(), conv, embedding, head })
     }
 }
 
@@ -76,12 +77,12 @@ fn table(vocab: usize, executor: Executor) -> Result<Embedding, Failure> {
 }
 
 /// Rows `[id, 0 …]`.
-fn rows(tokens: &[TokenId]) -> Result<Tensor> {
+fn rows(tokens: &[TokenId], executor: Executor) -> Result<Tensor> {
     let mut values = vec![0.0; tokens.len() * HIDDEN];
     for (row, token) in values.chunks_exact_mut(HIDDEN).zip(tokens) {
         row[0] = token.0 as f32;
     }
-    Tensor::from_host(&values, tokens.len(), HIDDEN)
+    Tensor::from_host(&values, tokens.len(), HIDDEN, executor)
 }
 
 impl Target for ScriptedTarget {
@@ -99,14 +100,15 @@ impl Target for ScriptedTarget {
 
     fn forward(&self, segments: &mut [Segment<'_>]) -> Result<Vec<Output>> {
         let mut batch = Batch::new(segments, &self.spec)?;
-        let h = rows(batch.tokens())?;
+        let h = rows(batch.tokens(), self.executor)?;
         let total = h.rows();
         batch.tap(KV, &h)?;
         batch.tap(CONV, &h)?;
 
-        let ones = Tensor::from_host(&vec![1.0; total * HIDDEN], total, HIDDEN)?;
+        let ones = Tensor::from_host(&vec![1.0; total * HIDDEN], total, HIDDEN, self.executor)?;
         let bcx = Tensor::concat_features(&[h.clone(), ones.clone(), ones])?;
-        let spelled = self.conv.forward(&bcx, &mut batch.spans(CONV)?)?.to_host()?;
+        let spelled = self.conv.forward(&bcx, &mut batch.spans(CONV)?)?;
+        let spelled = spelled.to_host()?;
 
         let kv = Tensor::concat_features(&[h.clone(), h])?;
         let mut logits = Vec::with_capacity(total * self.spec.vocab);
@@ -130,7 +132,7 @@ impl Target for ScriptedTarget {
                 }
             }
         }
-        let logits = Tensor::from_host(&logits, total, self.spec.vocab)?;
+        let logits = Tensor::from_host(&logits, total, self.spec.vocab, self.executor)?;
         let wanted = batch.wanted(&logits)?;
         batch.outputs(wanted.as_ref())
     }

@@ -130,8 +130,7 @@ impl Failure {
             Self::MlxDir { folder, missing } => (
                 format!("MLX_DIR is set to {}, where {missing} is missing", folder.display()),
                 lines(&[
-                    "set MLX_DIR to the folder that an mlx-cpu 0.32.2 wheel was unpacked into",
-                    "(mlx-cuda-13 with the feature cuda); it holds mlx/lib/libmlx.so and mlx/include",
+                    "set MLX_DIR to the folder of an unpacked mlx-cpu 0.32.2 wheel (feature cuda: mlx-cuda-13)",
                     "or unset MLX_DIR; then the build downloads MLX itself",
                 ]),
             ),

@@ -14,7 +14,8 @@ const ENTRY: &str = r#"{"name":"mlx-sys","version":"0.7.0","#;
 /// wait for the outer one, which has let go of its package lock by the time build scripts run.
 pub fn mlx_c() -> Result<PathBuf, Failure> {
     println!("cargo:rerun-if-env-changed=MLX_C_SRC");
-    if let Some(folder) = env::var_os("MLX_C_SRC").map(PathBuf::from) {
+    let given = env::var_os("MLX_C_SRC").filter(|value| !value.is_empty()).map(PathBuf::from);
+    if let Some(folder) = given {
         return if folder.join("mlx/c/ops.cpp").is_file() {
             Ok(folder)
         } else {

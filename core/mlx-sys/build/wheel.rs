@@ -24,13 +24,20 @@ pub const CPU: Wheel =
     Wheel { package: "mlx-cpu", sha256: "fc5d31b90fc4f457b2f9614ed45651a567d22a6a11a03d114a90a4e10bdd8878" };
 
 /// For NVIDIA GPUs with CUDA 13, 87 MB.
-pub const CUDA: Wheel =
-    Wheel { package: "mlx-cuda-13", sha256: "335094ccd1c0c6dc3e09c8caba207c8180602bacc0c38ba20c1d81e9456ab394" };
+pub const CUDA: Wheel = Wheel {
+    package: "mlx-cuda-13",
+    sha256: "335094ccd1c0c6dc3e09c8caba207c8180602bacc0c38ba20c1d81e9456ab394",
+};
+
+/// A variable's value as a path; an empty value counts as none.
+pub fn set(key: &str) -> Option<PathBuf> {
+    env::var_os(key).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
 
 /// Folder named by `MLX_DIR`, if set: an unpacked wheel of the user's.
 pub fn given() -> Option<Result<PathBuf, Failure>> {
     println!("cargo:rerun-if-env-changed=MLX_DIR");
-    let folder = PathBuf::from(env::var_os("MLX_DIR")?);
+    let folder = set("MLX_DIR")?;
     Some(match [LIBRARY, HEADERS].into_iter().find(|file| !folder.join(file).is_file()) {
         Some(missing) => Err(Failure::MlxDir { folder, missing }),
         None => Ok(folder),
@@ -40,7 +47,6 @@ pub fn given() -> Option<Result<PathBuf, Failure>> {
 /// Cache folder of all trees: `MLX_CACHE_DIR`, else `mlx-native` in the user's cache folder.
 fn cache() -> Result<PathBuf, Failure> {
     println!("cargo:rerun-if-env-changed=MLX_CACHE_DIR");
-    let set = |key| env::var_os(key).filter(|value| !value.is_empty()).map(PathBuf::from);
     set("MLX_CACHE_DIR")
         .or_else(|| set("XDG_CACHE_HOME").map(|folder| folder.join("mlx-native")))
         .or_else(|| set("HOME").map(|folder| folder.join(".cache/mlx-native")))
@@ -62,7 +68,9 @@ impl Wheel {
         if tree.join(LIBRARY).is_file() {
             return Ok(tree);
         }
-        let part = tree.with_extension(format!("part-{}", process::id()));
+        // Process and time: machines that share a cache folder may have the same process numbers.
+        let now = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |time| time.as_nanos());
+        let part = cache()?.join(format!(".part-{}-{now}", process::id()));
         let result = self.unpack_into(&part).and_then(|unpacked| match fs::rename(&unpacked, &tree) {
             Err(cause) if !tree.join(LIBRARY).is_file() => Err(broken(&tree, cause)),
             _ => Ok(tree),

@@ -1,24 +1,32 @@
 //! Where a model runs.
 
-use mlx_rs::{Array, Dtype, ops};
+use mlx_rs::{Array, Device, DeviceType, Dtype, ops};
 
 use crate::Result;
 
 /// The executor of a model: chosen once, at load, by device. A family never sees the difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Executor {
-    /// MLX's own operators on its default device, with activations of this dtype.
+    /// MLX's own operators on its default device, with weights and activations of this dtype.
     Mlx(Dtype),
+    /// Row-exact CPU kernels: weights as the checkpoint has them, activations in f32.
+    Cpu,
 }
 
 impl Executor {
-    /// The executor for this machine.
+    /// MLX's operators in f32, on any device: the reference that the kernels are compared with.
+    pub const MLX_F32: Self = Self::Mlx(Dtype::Float32);
+
+    /// The executor for this machine: MLX where it has a GPU, else the CPU kernels.
     ///
     /// Also runs one trivial fallible operation: mlx-c's first error handler ends the process, and mlx-rs replaces it
     /// on the first fallible call only.
     pub fn detect() -> Result<Self> {
         let one = Array::from_f32(1.0);
         ops::add(&one, &one)?.eval()?;
-        Ok(Self::Mlx(Dtype::Float32))
+        Ok(match Device::try_default()?.get_type()? {
+            DeviceType::Gpu => Self::Mlx(Dtype::Bfloat16),
+            DeviceType::Cpu => Self::Cpu,
+        })
     }
 }

@@ -1,17 +1,22 @@
 //! Linear layers.
 
-use mlx_rs::{Array, ops};
+use std::sync::Arc;
 
-use super::{Loader, Tensor, mlx};
+use super::{Embedding, Executor, Loader, Tensor, cpu, embedding::Table, mlx, tensor::Repr};
 use crate::{Error, Result};
 
 /// `x · Wᵀ`, and a bias where there is one. Cloning shares the weights.
 #[derive(Clone, Debug)]
 pub struct Linear {
-    /// `[in, out]`
-    weight: Array,
+    weights: Weights,
     /// `[out]`
-    bias: Option<Array>,
+    bias: Option<Arc<[f32]>>,
+}
+
+#[derive(Clone, Debug)]
+enum Weights {
+    Mlx(mlx::Linear),
+    Cpu(cpu::Linear),
 }
 
 impl Linear {
@@ -22,41 +27,59 @@ impl Linear {
 
     /// As [`Self::load`], with the bias `path.bias`, `[out]`.
     pub fn load_biased(loader: &Loader<'_>, path: &str, out: usize, input: usize) -> Result<Self> {
-        let bias = mlx::vector(&loader.vector(&format!("{path}.bias"), out)?, loader.executor());
-        Ok(Self { bias: Some(bias), ..Self::load(loader, path, out, input)? })
+        let bias = loader.vector(&format!("{path}.bias"), out)?;
+        Ok(Self { bias: Some(bias.into()), ..Self::load(loader, path, out, input)? })
     }
 
     /// Several matrices with the same input, joined along their outputs in the order given.
     pub fn load_joined(loader: &Loader<'_>, parts: &[(&str, usize)], input: usize) -> Result<Self> {
-        let mut values = Vec::new();
-        let mut total = 0;
-        for (path, out) in parts {
-            values.extend_from_slice(&loader.linear(path, *out, input)?.to_f32());
-            total += out;
-        }
-        let matrix = mlx::matrix(&values, total, input, loader.executor())?;
-        Ok(Self { weight: mlx::transposed(&matrix)?, bias: None })
+        let matrix = |(path, out): &(&str, usize)| loader.linear(path, *out, input);
+        let matrices = parts.iter().map(matrix).collect::<Result<Vec<_>>>()?;
+        let weights = match loader.executor() {
+            Executor::Mlx(dtype) => Weights::Mlx(mlx::Linear::load(&matrices, input, dtype)?),
+            Executor::Cpu => Weights::Cpu(cpu::Linear::pack(&matrices, input)?),
+        };
+        Ok(Self { weights, bias: None })
     }
 
-    /// Over a table `[out, in]`: the head of a model whose embedding is tied to it.
-    pub(crate) fn from_table(table: &Array) -> Result<Self> {
-        Ok(Self { weight: mlx::transposed(table)?, bias: None })
+    /// A table as an output matrix: the head of a model whose embedding is tied to it.
+    pub(super) fn tied(embedding: &Embedding) -> Result<Self> {
+        let weights = match embedding.table() {
+            Table::Mlx(table) => Weights::Mlx(mlx::Linear::from_table(table)?),
+            Table::Cpu(table) => Weights::Cpu(table.clone()),
+        };
+        Ok(Self { weights, bias: None })
+    }
+
+    /// Inputs of a row.
+    pub fn in_features(&self) -> usize {
+        match &self.weights {
+            Weights::Mlx(weights) => weights.in_features(),
+            Weights::Cpu(weights) => weights.in_features(),
+        }
     }
 
     /// Outputs of a row.
     pub fn out_features(&self) -> usize {
-        self.weight.dim(1) as usize
+        match &self.weights {
+            Weights::Mlx(weights) => weights.out_features(),
+            Weights::Cpu(weights) => weights.out_features(),
+        }
     }
 
     /// `[rows, in]` to `[rows, out]`.
     pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        if x.width() != self.weight.dim(0) as usize {
-            return Err(Error::shape("linear input", x.width(), self.weight.dim(0) as usize));
+        if x.width() != self.in_features() {
+            return Err(Error::shape("width of a linear's input", x.width(), self.in_features()));
         }
-        let y = ops::matmul(x.array(), &self.weight)?;
-        Ok(Tensor::wrap(match &self.bias {
-            Some(bias) => ops::add(&y, bias)?,
-            None => y,
-        }))
+        let mut y = match (&self.weights, &x.0) {
+            (Weights::Mlx(weights), Repr::Mlx(x)) => Tensor::mlx(weights.forward(x)?),
+            (Weights::Cpu(weights), Repr::Cpu(x)) => Tensor::cpu(weights.forward(x)?),
+            _ => return Err(Error::Executors),
+        };
+        if let Some(bias) = &self.bias {
+            y.add_to_rows(bias)?;
+        }
+        Ok(y)
     }
 }

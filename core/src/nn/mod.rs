@@ -10,6 +10,7 @@ mod activation;
 mod attention;
 mod batch;
 mod conv;
+mod cpu;
 mod embedding;
 mod executor;
 mod linear;

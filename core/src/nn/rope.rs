@@ -1,8 +1,6 @@
 //! Rotary position embedding.
 
-use mlx_rs::{Array, fast};
-
-use crate::{Position, Result};
+use mlxcel_kernels::rope;
 
 /// Which elements of a head form a rotated pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,20 +12,26 @@ pub enum RopeStyle {
 }
 
 /// Rotary position embedding over the first `dims` elements of each head: angle = position · base^(−2i/dims), in f32.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Rope {
-    /// Base of the frequencies (`rope_theta`).
-    pub base: f32,
-    /// Rotated elements of a head, even; the rest passes through.
-    pub dims: usize,
-    /// Pairing.
-    pub style: RopeStyle,
+    pub(super) base: f32,
+    pub(super) dims: usize,
+    pub(super) style: RopeStyle,
+    table: rope::Rope,
 }
 
 impl Rope {
-    /// Rotates heads `[1, heads, rows, head_dim]`, the first row at `start`.
-    pub(crate) fn apply(&self, heads: &Array, start: Position) -> Result<Array> {
-        let traditional = self.style == RopeStyle::Interleaved;
-        Ok(fast::rope(heads, self.dims as i32, traditional, self.base, 1.0, start.0 as i32, None::<&Array>)?)
+    /// A rotation of the first `dims` elements (an even number) with frequencies of `base`, a positive number.
+    pub fn new(base: f32, dims: usize, style: RopeStyle) -> Self {
+        let kernel_style = match style {
+            RopeStyle::HalfSplit => rope::RopeStyle::HalfSplit,
+            RopeStyle::Interleaved => rope::RopeStyle::Interleaved,
+        };
+        Self { base, dims, style, table: rope::Rope::new(f64::from(base), dims, kernel_style) }
+    }
+
+    /// The CPU kernel.
+    pub(super) fn cpu(&self) -> &rope::Rope {
+        &self.table
     }
 }

@@ -1,62 +1,105 @@
 //! Activations.
 
-use std::ops::Range;
+use std::{borrow::Cow, ops::Range};
 
-use mlx_rs::{Array, Dtype, ops, ops::indexing::TryIndexOp};
+use mlx_rs::Array;
 
+use super::{Executor, cpu, mlx};
 use crate::{Error, Result};
 
-/// Rows of activations, `[rows, width]`, on the model's executor. Cloning is cheap: the values are shared and never
-/// written in place.
+/// Rows of activations, `[rows, width]`, on the model's executor. Cloning is cheap: the values are shared, and whoever
+/// changes a shared tensor changes a copy.
 #[derive(Clone, Debug)]
-pub struct Tensor {
-    array: Array,
+pub struct Tensor(pub(crate) Repr);
+
+/// The values, by executor.
+#[derive(Clone, Debug)]
+pub(crate) enum Repr {
+    /// `[rows, width]`, perhaps not computed yet.
+    Mlx(Array),
+    /// f32 in memory.
+    Cpu(cpu::Rows),
 }
 
-impl Tensor {
-    /// From host values in row order. `values.len()` must be `rows × width`.
-    pub fn from_host(values: &[f32], rows: usize, width: usize) -> Result<Self> {
-        if values.len() != rows * width {
-            return Err(Error::shape("tensor", values.len(), rows * width));
+/// Calls the same function of either executor with the tensor's values.
+macro_rules! both {
+    ($tensor:expr => $function:ident ( $($argument:expr),* )) => {
+        match &$tensor.0 {
+            Repr::Mlx(array) => mlx::$function(array, $($argument),*).map(Tensor::mlx),
+            Repr::Cpu(rows) => cpu::$function(rows, $($argument),*).map(Tensor::cpu),
         }
-        Ok(Self::wrap(Array::from_slice(values, &[rows as i32, width as i32])))
+    };
+}
+pub(super) use both;
+
+impl Tensor {
+    /// Rows of host values, for a model on `executor`; `values.len()` must be `rows × width`.
+    pub fn from_host(values: &[f32], rows: usize, width: usize, executor: Executor) -> Result<Self> {
+        if values.len() != rows * width {
+            return Err(Error::shape("values of a tensor", values.len(), rows * width));
+        }
+        Ok(match executor {
+            Executor::Mlx(dtype) => Self::mlx(mlx::matrix(values, rows, width, dtype)?),
+            Executor::Cpu => Self::cpu(cpu::Rows::build(rows, width, |out| out.copy_from_slice(values))),
+        })
     }
 
-    /// Wraps an MLX array of shape `[rows, width]`.
-    pub(crate) fn wrap(array: Array) -> Self {
+    pub(crate) fn mlx(array: Array) -> Self {
         debug_assert_eq!(array.ndim(), 2, "activations are [rows, width]");
-        Self { array }
+        Self(Repr::Mlx(array))
     }
 
-    /// The MLX array, `[rows, width]`.
-    pub(crate) fn array(&self) -> &Array {
-        &self.array
+    pub(crate) fn cpu(rows: cpu::Rows) -> Self {
+        Self(Repr::Cpu(rows))
     }
 
     /// Rows.
     pub fn rows(&self) -> usize {
-        self.array.dim(0) as usize
+        match &self.0 {
+            Repr::Mlx(array) => array.dim(0) as usize,
+            Repr::Cpu(rows) => rows.rows(),
+        }
     }
 
     /// Values in a row.
     pub fn width(&self) -> usize {
-        self.array.dim(1) as usize
+        match &self.0 {
+            Repr::Mlx(array) => array.dim(1) as usize,
+            Repr::Cpu(rows) => rows.width(),
+        }
     }
 
-    /// `self + other`, element by element.
-    pub fn add(&self, other: &Self) -> Result<Self> {
-        Ok(Self::wrap(ops::add(&self.array, &other.array)?))
+    /// `self ← self + other`, element by element.
+    pub fn add_assign(&mut self, other: &Self) -> Result<()> {
+        if (self.rows(), self.width()) != (other.rows(), other.width()) {
+            return Err(Error::shape("width of a sum", other.width(), self.width()));
+        }
+        match (&mut self.0, &other.0) {
+            (Repr::Mlx(a), Repr::Mlx(b)) => *a = mlx_rs::ops::add(&*a, b)?,
+            (Repr::Cpu(a), Repr::Cpu(b)) => a.add_assign(b),
+            _ => return Err(Error::Executors),
+        }
+        Ok(())
     }
 
-    /// The rows of `range`.
+    /// Adds `values`, `[width]`, to every row.
+    pub(super) fn add_to_rows(&mut self, values: &[f32]) -> Result<()> {
+        if values.len() != self.width() {
+            return Err(Error::shape("width of a bias", values.len(), self.width()));
+        }
+        match &mut self.0 {
+            Repr::Mlx(array) => *array = mlx_rs::ops::add(&*array, mlx::vector(values, array.dtype())?)?,
+            Repr::Cpu(rows) => rows.add_to_rows(values),
+        }
+        Ok(())
+    }
+
+    /// The rows of `range`, sharing the values.
     pub fn slice_rows(&self, range: Range<usize>) -> Result<Self> {
         if range.end > self.rows() || range.start > range.end {
             return Err(Error::shape("row range", range.end, self.rows()));
         }
-        if range == (0..self.rows()) {
-            return Ok(self.clone());
-        }
-        Ok(Self::wrap(self.array.try_index((range.start as i32..range.end as i32, ..))?))
+        both!(self => slice_rows(range))
     }
 
     /// The columns of `range`.
@@ -64,39 +107,63 @@ impl Tensor {
         if range.end > self.width() || range.start > range.end {
             return Err(Error::shape("feature range", range.end, self.width()));
         }
-        Ok(Self::wrap(self.array.try_index((.., range.start as i32..range.end as i32))?))
+        both!(self => slice_features(range))
     }
 
     /// One after the other: `[Σ rows, width]`.
     pub fn concat_rows(parts: &[Self]) -> Result<Self> {
-        Self::concat(parts, 0)
+        match parts {
+            [only] => Ok(only.clone()),
+            [] => Err(Error::shape("parts of a tensor", 0, 1)),
+            [Self(Repr::Mlx(_)), ..] => mlx::concat(&arrays(parts)?, 0).map(Self::mlx),
+            [Self(Repr::Cpu(_)), ..] => cpu::concat_rows(&rows(parts)?).map(Self::cpu),
+        }
     }
 
     /// Side by side: `[rows, Σ width]`.
     pub fn concat_features(parts: &[Self]) -> Result<Self> {
-        Self::concat(parts, 1)
-    }
-
-    fn concat(parts: &[Self], axis: i32) -> Result<Self> {
-        if let [only] = parts {
-            return Ok(only.clone());
+        match parts {
+            [only] => Ok(only.clone()),
+            [] => Err(Error::shape("parts of a tensor", 0, 1)),
+            [Self(Repr::Mlx(_)), ..] => mlx::concat(&arrays(parts)?, 1).map(Self::mlx),
+            [Self(Repr::Cpu(_)), ..] => cpu::concat_features(&rows(parts)?).map(Self::cpu),
         }
-        let arrays: Vec<&Array> = parts.iter().map(|part| &part.array).collect();
-        Ok(Self::wrap(ops::concatenate(&arrays, axis)?))
     }
 
     /// Computes now. Everything that outlives a round is evaluated: a lazy array keeps its inputs alive and fails on
     /// another thread.
     pub fn eval(&self) -> Result<()> {
-        Ok(self.array.eval()?)
+        match &self.0 {
+            Repr::Mlx(array) => Ok(array.eval()?),
+            Repr::Cpu(_) => Ok(()),
+        }
     }
 
     /// The values in f32 on the host, row after row.
-    pub fn to_host(&self) -> Result<Vec<f32>> {
-        if self.rows() * self.width() == 0 {
-            return Ok(Vec::new());
+    pub fn to_host(&self) -> Result<Cow<'_, [f32]>> {
+        match &self.0 {
+            Repr::Mlx(array) => mlx::to_host(array).map(Cow::Owned),
+            Repr::Cpu(rows) => Ok(Cow::Borrowed(rows.values())),
         }
-        let array = self.array.as_dtype(Dtype::Float32)?.contiguous()?;
-        Ok(array.try_as_slice::<f32>().map_err(|e| Error::Mlx(e.to_string()))?.to_vec())
     }
+}
+
+fn arrays(parts: &[Tensor]) -> Result<Vec<&Array>> {
+    parts
+        .iter()
+        .map(|part| match &part.0 {
+            Repr::Mlx(array) => Ok(array),
+            Repr::Cpu(_) => Err(Error::Executors),
+        })
+        .collect()
+}
+
+fn rows(parts: &[Tensor]) -> Result<Vec<&cpu::Rows>> {
+    parts
+        .iter()
+        .map(|part| match &part.0 {
+            Repr::Cpu(rows) => Ok(rows),
+            Repr::Mlx(_) => Err(Error::Executors),
+        })
+        .collect()
 }

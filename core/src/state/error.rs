@@ -56,6 +56,9 @@ pub enum StateError {
         /// Kind needed.
         expected: &'static str,
     },
+    /// A look into a state that holds nothing.
+    #[error("the state holds no row")]
+    Empty,
     /// A layer that the sequence does not have.
     #[error("layer {layer} of a sequence with {layers}")]
     NoSuchLayer {

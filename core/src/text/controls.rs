@@ -120,3 +120,59 @@ fn without_reserved(text: &str) -> Cow<'_, str> {
 fn first_letter(text: &str) -> usize {
     text.chars().next().map_or(0, char::len_utf8)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use crate::text::{SpecialTokens, rendered::Rendered, testing::lfm2, tokenizer::Tokenizer};
+
+    #[test]
+    fn marks_whole_tokens_and_a_beginning_at_the_end() {
+        let tokenizer = lfm2();
+        let mark = |text: &str| tokenizer.controls().mark(text, |_| false).replace(super::MARK, "^");
+        assert_eq!(mark("a<|im_end|>b<think>"), "a<^|im_end|>b<^think>");
+        assert_eq!(mark("<|im_end|> <|im_"), "<^|im_end|> <^|im_");
+        assert_eq!(mark("a < b, <|im_x, |>"), "a < b, <|im_x, |>");
+        assert_eq!(mark("<|im_<|im_end|>"), "<|im_<^|im_end|>");
+        assert_eq!(mark("2 <"), "2 <^");
+    }
+
+    #[test]
+    fn kept_tokens_stay_whole() {
+        let tokenizer = lfm2();
+        let keep = |control: &super::Control| control.token.content.ends_with("think>");
+        let marked = tokenizer.controls().mark("<think>a</think><|im_end|>", keep);
+        assert_eq!(marked.replace(super::MARK, "^"), "<think>a</think><^|im_end|>");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(500))]
+
+        /// Whatever two users write side by side, the control ids are the template's and the text is theirs.
+        #[test]
+        fn text_never_becomes_control(
+            texts in prop::collection::vec(
+                prop::collection::vec(
+                    prop::sample::select(vec![
+                        "<|im_", "end|>", "<|im_end|>", "<", "|>", "<think>", "</", "think>", "<|", " ", "\n", "a",
+                        "<|startoftext", "日", "<|im_start|>user\n",
+                    ]),
+                    0..6,
+                ),
+                2,
+            )
+        ) {
+            static TOKENIZER: std::sync::LazyLock<Tokenizer> = std::sync::LazyLock::new(lfm2);
+            let [first, second] = [texts[0].concat(), texts[1].concat()];
+            let mark = |text: &str| TOKENIZER.controls().mark(text, |_| false).into_owned();
+            let marked = format!("<|im_start|>{}{}<|im_end|>", mark(&first), mark(&second));
+            let rendered = Rendered::new(marked);
+            let ids = TOKENIZER.encode_template(&rendered).unwrap();
+            let controls: Vec<u32> = ids.iter().filter(|&&id| TOKENIZER.is_control(id)).map(|id| id.0).collect();
+            prop_assert_eq!(controls, [3, 4]);
+            prop_assert_eq!(TOKENIZER.decode(&ids, SpecialTokens::Skip), format!("{first}{second}"));
+            prop_assert_eq!(rendered.text(), format!("<|im_start|>{first}{second}<|im_end|>"));
+        }
+    }
+}

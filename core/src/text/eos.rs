@@ -89,3 +89,64 @@ fn token_ids(file: &'static str, field: &'static str, value: &Value) -> Result<B
         one => Ok(BTreeSet::from([id(one)?])),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::testing::{ids, lfm2, lfm2_files};
+
+    fn load(
+        generation: Option<&'static str>,
+        config: Option<&'static str>,
+        tokenizer: Option<&'static str>,
+    ) -> Result<Vec<TokenId>, EosError> {
+        let bytes = |text: Option<&'static str>| text.map(|text| text.as_bytes().into());
+        let files = TextFiles {
+            generation_config: bytes(generation),
+            config: bytes(config),
+            tokenizer_config: bytes(tokenizer),
+            ..lfm2_files()
+        };
+        EosSet::load(&files, &lfm2()).map(|set| set.iter().collect())
+    }
+
+    #[test]
+    fn a_set_from_all_places() {
+        let set = EosSet::load(&lfm2_files(), &lfm2()).unwrap();
+        assert_eq!(set.iter().collect::<Vec<_>>(), ids(&[2, 4]));
+        assert!(set.contains(TokenId(4)) && !set.contains(TokenId(3)));
+    }
+
+    #[test]
+    fn generation_config_overrides_config_and_the_tokenizer_adds() {
+        let both = load(Some(r#"{"eos_token_id": 9}"#), Some(r#"{"eos_token_id": [7]}"#), None);
+        assert_eq!(both.unwrap(), ids(&[9]));
+        let null = load(Some(r#"{"eos_token_id": null}"#), Some(r#"{"eos_token_id": [7, 6]}"#), None);
+        assert_eq!(null.unwrap(), ids(&[6, 7]));
+        let nested = load(None, Some(r#"{"text_config": {"eos_token_id": 5}}"#), None);
+        assert_eq!(nested.unwrap(), ids(&[5]));
+        let own =
+            load(Some(r#"{"eos_token_id": 2}"#), None, Some(r#"{"eos_token": {"content": "<|im_end|>"}}"#));
+        assert_eq!(own.unwrap(), ids(&[2, 4]));
+        let unknown = load(Some(r#"{"eos_token_id": 2}"#), None, Some(r#"{"eos_token": "</nowhere>"}"#));
+        assert_eq!(unknown.unwrap(), ids(&[2]));
+    }
+
+    #[test]
+    fn refusals() {
+        let message = |result: Result<Vec<TokenId>, EosError>| {
+            let error = result.unwrap_err();
+            let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
+            format!("{error}{}", cause.unwrap_or_default())
+        };
+        let messages = [
+            message(load(None, None, None)),
+            message(load(Some(r#"{"eos_token_id": "</s>"}"#), None, None)),
+            message(load(None, Some(r#"{"eos_token_id": [1, -1]}"#), None)),
+            message(load(None, Some(r#"{"text_config": {"eos_token_id": 1.5}}"#), None)),
+            message(load(Some("{"), None, None)),
+            message(load(None, None, Some(r#"{"eos_token": 3}"#))),
+        ];
+        insta::assert_snapshot!(messages.join("\n"));
+    }
+}

@@ -119,3 +119,28 @@ pub(super) struct NamedTemplate {
     pub(super) name: String,
     pub(super) template: String,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_tokenizer_must_exist() {
+        let files = TextFiles::load(|name| Ok((name == "tokenizer.json").then(|| b"{}"[..].into()))).unwrap();
+        assert_eq!(&*files.tokenizer_json, b"{}");
+        assert!(files.config.is_none() && files.chat_template_jinja.is_none());
+    }
+
+    #[test]
+    fn refusals() {
+        let missing = TextFiles::load(|_| Ok(None)).unwrap_err();
+        let denied = TextFiles::load(|_| Err(io::ErrorKind::PermissionDenied.into())).unwrap_err();
+        let json = TextFiles { tokenizer_config: Some(b"[1"[..].into()), ..TextFiles::default() };
+        let json = json.tokenizer_config().unwrap_err();
+        let messages = [missing, denied, json].map(|error| {
+            let cause = std::error::Error::source(&error).map(|cause| format!(" <- {cause}"));
+            format!("{error}{}", cause.unwrap_or_default())
+        });
+        insta::assert_snapshot!(messages.join("\n"));
+    }
+}

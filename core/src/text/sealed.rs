@@ -103,3 +103,78 @@ impl Sealed {
 fn seal(index: usize) -> String {
     format!("{SEAL_OPEN}{index}{SEAL_CLOSE}")
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    use super::*;
+    use crate::text::{
+        Tokenizer,
+        testing::{build, byte_fallback_json, byte_level_json, lfm2},
+    };
+
+    /// A tokenizer, the same sealed, and its control tokens.
+    struct Pair {
+        full: Tokenizer,
+        sealed: Sealed,
+        controls: Vec<String>,
+    }
+
+    impl Pair {
+        fn of(full: Tokenizer, json: &[u8]) -> Self {
+            let library = tokenizers::Tokenizer::from_bytes(json).unwrap();
+            let sealed = Sealed::new(&library, full.controls()).unwrap();
+            let controls = full.controls().iter().map(|control| control.token.content.clone()).collect();
+            Self { full, sealed, controls }
+        }
+
+        fn made(json: &Value) -> Self {
+            Self::of(build(json), json.to_string().as_bytes())
+        }
+
+        fn check(&self, parts: &[(prop::sample::Index, String)]) {
+            let text: String = parts
+                .iter()
+                .flat_map(|(index, text)| [index.get(&self.controls).as_str(), text.as_str()])
+                .collect();
+            let ids = self.sealed.encode(&text, self.full.controls(), true).unwrap();
+            assert_eq!(ids, self.full.encode(&text).unwrap(), "{text:?}");
+        }
+    }
+
+    fn pairs() -> &'static [Pair] {
+        static PAIRS: std::sync::LazyLock<Vec<Pair>> = std::sync::LazyLock::new(|| {
+            let lfm2_json = crate::text::testing::lfm2_files().tokenizer_json;
+            let mut metaspace = byte_fallback_json();
+            metaspace["normalizer"] = Value::Null;
+            metaspace["pre_tokenizer"] = serde_json::json!(
+                {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first", "split": false});
+            let mut strips = byte_level_json(&[b"  "], &[("<|a|>", true), ("<b>", false), ("\n\n", false)]);
+            strips["added_tokens"][0]["lstrip"] = true.into();
+            strips["added_tokens"][1]["rstrip"] = true.into();
+            vec![
+                Pair::of(lfm2(), &lfm2_json),
+                Pair::made(&strips),
+                Pair::made(&byte_fallback_json()),
+                Pair::made(&metaspace),
+            ]
+        });
+        &PAIRS
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+
+        /// A template that writes all control tokens itself has the ids of the original tokenizer.
+        #[test]
+        fn the_templates_own_tokens_have_their_ids(
+            parts in prop::collection::vec((any::<prop::sample::Index>(), "[ab e\u{301}\n 日<|_>0-9]{0,12}"), 0..5)
+        ) {
+            for pair in pairs() {
+                pair.check(&parts);
+            }
+        }
+    }
+}

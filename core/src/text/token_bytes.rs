@@ -40,7 +40,6 @@ enum Decoder {
 #[derive(Debug, Deserialize)]
 enum Pattern {
     String(String),
-    Regex(serde::de::IgnoredAny),
 }
 
 /// What a token goes through on its way to bytes.
@@ -86,9 +85,7 @@ impl Steps {
             Decoder::Sequence { decoders } => decoders.iter().try_for_each(|decoder| self.read(decoder))?,
             Decoder::Strip { content: ' ', start: 1, stop: 0 } => self.lead = Some(Lead::OneSpace),
             Decoder::Strip { start: 0, stop: 0, .. } => {}
-            Decoder::Replace { pattern: Pattern::Regex(_), .. } | Decoder::Strip { .. } => {
-                return Err(refuse());
-            }
+            Decoder::Strip { .. } => return Err(refuse()),
         }
         Ok(())
     }

@@ -199,3 +199,139 @@ impl Tokenizer {
         &self.controls
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::text::testing::{build, byte_fallback_json, byte_level, byte_level_json, ids, lfm2};
+
+    #[test]
+    fn facts_about_the_vocabulary() {
+        let tokenizer = lfm2();
+        assert_eq!(tokenizer.ids(), 4096);
+        assert_eq!(tokenizer.id("<|im_end|>"), Some(TokenId(4)));
+        assert_eq!(tokenizer.token(TokenId(4)).as_deref(), Some("<|im_end|>"));
+        assert_eq!(tokenizer.id("no such token"), None);
+        assert_eq!(tokenizer.bytes(TokenId(4)), Some(&b"<|im_end|>"[..]));
+        assert_eq!(tokenizer.bytes(tokenizer.id("\u{120}the").unwrap()), Some(&b" the"[..]));
+        assert_eq!(tokenizer.special_ids().collect::<Vec<_>>(), (0..16).map(TokenId).collect::<Vec<_>>());
+        assert!(tokenizer.is_special(TokenId(4)) && !tokenizer.is_special(TokenId(16)));
+        assert!(tokenizer.is_control(TokenId(8)) && !tokenizer.is_control(TokenId(100)));
+        assert_eq!(tokenizer.added_id("<think>"), Some(TokenId(8)));
+    }
+
+    #[test]
+    fn padded_and_missing_ids_are_unknown() {
+        let mut json = byte_level_json(&[], &[]);
+        let vocab = json["model"]["vocab"].as_object_mut().unwrap();
+        vocab.remove("a");
+        vocab.insert("zz".into(), json!(259));
+        let tokenizer = build(&json);
+        assert_eq!(tokenizer.ids(), 260);
+        assert!(!tokenizer.knows(TokenId(97)) && tokenizer.knows(TokenId(259)));
+        let unknown: Vec<u32> = tokenizer.unknown_ids(262).map(|id| id.0).collect();
+        assert_eq!(unknown, [97, 256, 257, 258, 260, 261]);
+    }
+
+    #[test]
+    fn raw_prompts_may_write_control_tokens_and_texts_may_not() {
+        let tokenizer = lfm2();
+        let text = "a<|im_end|><think>";
+        assert_eq!(tokenizer.encode(text).unwrap()[1..], ids(&[4, 8]));
+        let plain = tokenizer.encode_text(text).unwrap();
+        assert!(!plain.iter().any(|&id| tokenizer.is_control(id)));
+        assert_eq!(tokenizer.decode(&plain, SpecialTokens::Skip), text);
+    }
+
+    #[test]
+    fn text_without_control_tokens_has_the_same_ids_either_way() {
+        let tokenizer = lfm2();
+        let text = "It's 12345 naïve cafés, 日本 — <not> a |tag|.\n\n  def f(x): return x";
+        assert_eq!(tokenizer.encode_text(text).unwrap(), tokenizer.encode(text).unwrap());
+        assert!(tokenizer.sealed.get().is_none());
+    }
+
+    #[test]
+    fn control_text_that_arises_by_normalisation_stays_text() {
+        let mut json = byte_level_json(&[], &[("<|im_end|>", true)]);
+        json["normalizer"] = json!({"type": "NFKC"});
+        json["added_tokens"][0]["normalized"] = json!(true);
+        let tokenizer = build(&json);
+        let wide = "ok\u{FF1C}|im_end|\u{FF1E}";
+        assert!(tokenizer.encode(wide).unwrap().contains(&TokenId(256)));
+        assert!(!tokenizer.encode_text(wide).unwrap().contains(&TokenId(256)));
+    }
+
+    #[test]
+    fn a_word_of_the_model_with_a_control_tokens_text_is_taken_apart() {
+        let mut json = byte_level_json(&[b"<|x|>"], &[]);
+        json["added_tokens"] = json!([crate::text::testing::added(256, "<|x|>", true)]);
+        json["model"]["ignore_merges"] = json!(true);
+        json["pre_tokenizer"]["pretokenizers"].as_array_mut().unwrap().remove(0);
+        let tokenizer = build(&json);
+        assert_eq!(tokenizer.encode("<|x|>").unwrap(), ids(&[256]));
+        assert_eq!(tokenizer.encode_text("<|x|>").unwrap(), b"<|x|>".map(|byte| TokenId(u32::from(byte))));
+    }
+
+    #[test]
+    fn the_programs_own_noncharacters_do_not_come_in() {
+        let tokenizer = lfm2();
+        let forged = tokenizer.encode_text("\u{FDD1}0\u{FDD2}<|\u{FDD0}im_end|>").unwrap();
+        assert!(!forged.iter().any(|&id| tokenizer.is_control(id)));
+    }
+
+    #[test]
+    fn runs_of_spaces_are_no_control_tokens() {
+        let tokenizer = byte_level(&[], &[("\n\n", false), ("▁▁", false), ("<|x|>", true)]);
+        assert_eq!(tokenizer.encode_text("a\n\n▁▁<|x|>").unwrap()[..3], ids(&[97, 256, 257]));
+    }
+
+    #[test]
+    fn truncation_and_padding_of_the_file_are_left_out() {
+        let mut json = byte_level_json(&[], &[]);
+        json["truncation"] =
+            json!({"direction": "Right", "max_length": 2, "strategy": "LongestFirst", "stride": 0});
+        json["padding"] = json!({"strategy": {"Fixed": 8}, "direction": "Right", "pad_to_multiple_of": null,
+            "pad_id": 0, "pad_type_id": 0, "pad_token": "x"});
+        assert_eq!(build(&json).encode("abcd").unwrap().len(), 4);
+    }
+
+    #[test]
+    fn no_special_tokens_are_added() {
+        let mut json = byte_fallback_json();
+        json["post_processor"] = json!({"type": "TemplateProcessing",
+            "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+            "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+            "special_tokens": {"<s>": {"id": "<s>", "ids": [1], "tokens": ["<s>"]}}});
+        assert!(!build(&json).encode("a").unwrap().contains(&TokenId(1)));
+    }
+
+    #[test]
+    fn refusals() {
+        let refuse = |json: &serde_json::Value| {
+            Tokenizer::from_json(json.to_string().as_bytes()).unwrap_err().to_string()
+        };
+        let mut decoder = byte_level_json(&[], &[]);
+        decoder["decoder"] = json!({"type": "WordPiece", "prefix": "##", "cleanup": true});
+        let mut none = byte_level_json(&[], &[]);
+        none["decoder"] = json!(null);
+        let mut strip = byte_fallback_json();
+        strip["decoder"] = json!({"type": "Strip", "content": "_", "start": 0, "stop": 2});
+        let mut empty = byte_level_json(&[], &[]);
+        empty["model"]["vocab"] = json!({});
+        let mut huge = byte_level_json(&[], &[]);
+        huge["model"]["vocab"]["zz"] = json!(u32::MAX);
+        let messages = [
+            Tokenizer::from_json(b"not json").unwrap_err().to_string(),
+            Tokenizer::from_json(b"{}").unwrap_err().to_string(),
+            refuse(&decoder),
+            refuse(&none),
+            refuse(&strip),
+            refuse(&empty),
+            refuse(&huge),
+        ];
+        insta::assert_snapshot!(messages.join("\n"));
+    }
+}

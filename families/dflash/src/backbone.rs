@@ -111,7 +111,7 @@ impl Layer {
                 scale: (config.head_dim as f32).powf(-0.5),
                 q_norm: Some(head_norm("self_attn.q_norm")?),
                 k_norm: Some(head_norm("self_attn.k_norm")?),
-                rope: Some(Rope { base: config.rope_theta, dims: config.head_dim, style: config.rope_style }),
+                rope: Some(Rope::new(config.rope_theta, config.head_dim, config.rope_style)),
             },
             out: Linear::load(loader, &path("self_attn.o_proj"), d, q)?,
             post_attention_layernorm: RmsNorm::load(loader, &path("post_attention_layernorm"), d, eps)?,
@@ -127,6 +127,7 @@ impl Layer {
         let o = self.attention.attend(&self.q.forward(&u)?, context, position, Mask::Full)?;
         let mut h = x.clone();
         let u = self.post_attention_layernorm.add_forward(&mut h, &self.out.forward(&o)?)?;
-        h.add(&self.down.forward(&silu_mul(&self.gate_up.forward(&u)?)?)?)
+        h.add_assign(&self.down.forward(&silu_mul(&self.gate_up.forward(&u)?)?)?)?;
+        Ok(h)
     }
 }

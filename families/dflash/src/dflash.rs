@@ -73,7 +73,7 @@ impl DFlash {
             return Err(Error::WidthOverLimit { found: rows.rows(), limit: self.spec.trained_width.rows() });
         }
         let y = self.backbone.block(job.context, job.anchor, self.spec.mask_token, job.position, rows)?;
-        let logits = self.head.forward(&y.slice_rows(1..rows.rows())?)?.to_host()?;
-        logits.chunks_exact(self.head.out_features()).map(|row| job.pick.pick(row)).collect()
+        let logits = self.head.forward(&y.slice_rows(1..rows.rows())?)?;
+        logits.to_host()?.chunks_exact(self.head.out_features()).map(|row| job.pick.pick(row)).collect()
     }
 }

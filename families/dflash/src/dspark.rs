@@ -122,7 +122,8 @@ impl DSpark {
         let mut previous = job.anchor;
         let mut proposals = Vec::with_capacity(job.count);
         for row in 0..job.count {
-            let chained = logits.slice_rows(row..row + 1)?.add(&self.markov.forward(previous)?)?;
+            let mut chained = self.markov.forward(previous)?;
+            chained.add_assign(&logits.slice_rows(row..row + 1)?)?;
             previous = job.pick.pick(&chained.to_host()?)?;
             proposals.push(previous);
         }

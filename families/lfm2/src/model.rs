@@ -111,7 +111,7 @@ impl Mixer {
                 scale: (head_dim as f32).powf(-0.5),
                 q_norm: Some(head_norm("q_layernorm")?),
                 k_norm: Some(head_norm("k_layernorm")?),
-                rope: Some(Rope { base: config.rope_theta, dims: head_dim, style: RopeStyle::HalfSplit }),
+                rope: Some(Rope::new(config.rope_theta, head_dim, RopeStyle::HalfSplit)),
             },
             out: Linear::load(loader, &format!("{path}.out_proj"), config.hidden, q)?,
         })
@@ -178,7 +178,7 @@ impl Target for Lfm2 {
             let u = layer.operator_norm.forward(&h)?;
             let r = layer.mixer.forward(&u, &mut batch.spans(n)?)?;
             let u = layer.ffn_norm.add_forward(&mut h, &r)?;
-            h = h.add(&layer.feed_forward.forward(&u)?)?;
+            h.add_assign(&layer.feed_forward.forward(&u)?)?;
             batch.tap(n, &h)?;
         }
         let logits = match batch.wanted(&h)? {

@@ -1,31 +1,27 @@
-//! Host values into MLX arrays.
+//! The MLX executor: MLX's own operators on lazy arrays.
 
-use mlx_rs::Array;
+mod attention;
+mod conv;
+mod linear;
 
-use super::Executor;
-use crate::Result;
+pub(crate) use attention::{append, attend, forward};
+pub(crate) use conv::{ShortConv, short_conv};
+pub(crate) use linear::Linear;
 
-/// A vector in the executor's dtype.
-pub(crate) fn vector(values: &[f32], executor: Executor) -> Array {
-    let Executor::Mlx(dtype) = executor;
-    let array = Array::from_slice(values, &[values.len() as i32]);
-    array.as_dtype(dtype).unwrap_or(array)
+use std::ops::Range;
+
+use mlx_rs::{Array, Dtype, fast, ops, ops::indexing::TryIndexOp};
+
+use crate::{Error, Result};
+
+/// A vector in `dtype`.
+pub(crate) fn vector(values: &[f32], dtype: Dtype) -> Result<Array> {
+    Ok(Array::from_slice(values, &[values.len() as i32]).as_dtype(dtype)?)
 }
 
-/// A matrix `[rows, width]` in the executor's dtype, evaluated.
-pub(crate) fn matrix(values: &[f32], rows: usize, width: usize, executor: Executor) -> Result<Array> {
-    let Executor::Mlx(dtype) = executor;
+/// A matrix `[rows, width]` in `dtype`, evaluated.
+pub(crate) fn matrix(values: &[f32], rows: usize, width: usize, dtype: Dtype) -> Result<Array> {
     let array = Array::from_slice(values, &[rows as i32, width as i32]).as_dtype(dtype)?;
-    array.eval()?;
-    Ok(array)
-}
-
-/// The transpose of a matrix, stored row after row, evaluated.
-///
-/// Products use weights as `[in, out]`: on CUDA only that layout gives a row the same bits in any block (spec "Row
-/// invariance").
-pub(crate) fn transposed(matrix: &Array) -> Result<Array> {
-    let array = matrix.transpose()?.contiguous()?;
     array.eval()?;
     Ok(array)
 }
@@ -34,4 +30,44 @@ pub(crate) fn transposed(matrix: &Array) -> Result<Array> {
 pub(crate) fn ids(tokens: &[crate::TokenId]) -> Array {
     let ids: Vec<u32> = tokens.iter().map(|token| token.0).collect();
     Array::from_slice(&ids, &[ids.len() as i32])
+}
+
+/// The rows of `range`.
+pub(crate) fn slice_rows(x: &Array, range: Range<usize>) -> Result<Array> {
+    if range == (0..x.dim(0) as usize) {
+        return Ok(x.clone());
+    }
+    Ok(x.try_index((range.start as i32..range.end as i32, ..))?)
+}
+
+/// The columns of `range`.
+pub(crate) fn slice_features(x: &Array, range: Range<usize>) -> Result<Array> {
+    Ok(x.try_index((.., range.start as i32..range.end as i32))?)
+}
+
+/// Joined along `axis`.
+pub(crate) fn concat(parts: &[&Array], axis: i32) -> Result<Array> {
+    Ok(ops::concatenate(parts, axis)?)
+}
+
+/// The values in f32, row after row.
+pub(crate) fn to_host(x: &Array) -> Result<Vec<f32>> {
+    if x.size() == 0 {
+        return Ok(Vec::new());
+    }
+    let array = x.as_dtype(Dtype::Float32)?.contiguous()?;
+    array.to_vec_exact::<f32>().map_err(|error| Error::Mlx(error.to_string()))
+}
+
+/// `silu(gate) ⊙ up` of joined rows.
+pub(crate) fn silu_mul(gate_up: &Array) -> Result<Array> {
+    let width = gate_up.dim(1) as usize / 2;
+    let (gate, up) = (slice_features(gate_up, 0..width)?, slice_features(gate_up, width..2 * width)?);
+    let silu = ops::multiply(&gate, ops::sigmoid(&gate)?)?;
+    Ok(ops::multiply(silu, up)?)
+}
+
+/// RMS norm over the last axis, whatever the shape in front of it.
+pub(crate) fn rms_norm(x: &Array, weight: Option<&Array>, eps: f32) -> Result<Array> {
+    Ok(fast::rms_norm(x, weight, eps)?)
 }

@@ -96,9 +96,9 @@ fn the_check_sees_a_bias() {
     let ratio = draws_against_softmax(&logits, 1.0, |i| pick(&whole, &logits, i / 2));
     assert!(ratio > 1.0, "noise shared by two positions passed with {ratio} of the bound");
 
-    let warmer = sampler(seeded(1, 1.02), IDS);
+    let warmer = sampler(seeded(1, 1.05), IDS);
     let ratio = draws_against_softmax(&logits, 1.0, |i| pick(&warmer, &logits, i));
-    assert!(ratio > 1.0, "a temperature 2 % too high passed with {ratio} of the bound");
+    assert!(ratio > 1.0, "a temperature 5 % too high passed with {ratio} of the bound");
 }
 
 const FEW: usize = 16;

@@ -37,18 +37,18 @@ impl Case {
     /// The kept ids with their processed logits, best first.
     pub(super) fn kept(&self) -> Vec<(TokenId, f32)> {
         let settings = &self.settings;
+        let finite = |logit: f32| logit.clamp(f32::MIN, f32::MAX);
         let mut ranking = Vec::new();
         for (index, &raw) in self.logits.iter().enumerate() {
             let id = TokenId(index as u32);
             if [&self.unknown, &self.never, &self.not_now].iter().any(|dropped| dropped.contains(&id)) {
                 continue;
             }
-            let mut logit = raw;
-            settings
-                .logit_bias
-                .iter()
-                .filter(|(biased, _)| *biased == id)
-                .for_each(|(_, bias)| logit += bias);
+            if raw == f32::NEG_INFINITY {
+                continue;
+            }
+            let biases = settings.logit_bias.iter().filter(|(biased, _)| *biased == id);
+            let mut logit = biases.fold(raw, |logit, (_, bias)| finite(logit + bias));
             let occurrences = self.output.iter().filter(|&&token| token == id).count();
             if occurrences > 0 || self.prompt.contains(&id) {
                 let penalty = settings.repetition_penalty;
@@ -57,9 +57,7 @@ impl Case {
             if occurrences > 0 {
                 logit = logit - settings.frequency_penalty * occurrences as f32 - settings.presence_penalty;
             }
-            if logit > f32::NEG_INFINITY {
-                ranking.push((id, logit));
-            }
+            ranking.push((id, finite(logit)));
         }
         ranking.sort_by(|a, b| b.1.partial_cmp(&a.1).unwrap().then(a.0.cmp(&b.0)));
         if settings.temperature == 0.0 {

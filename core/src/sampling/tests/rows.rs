@@ -54,7 +54,7 @@ fn a_row_that_cannot_be_decided_fails_by_name() {
     logits of position 17: id 129 is NaN, expected a finite number or -inf
     logits of position 17: id 70 is inf, expected a finite number or -inf
     logits of position 17: no id that may be emitted has a finite logit
-    logits of position 17: 130 columns, expected 130
+    logits of position 17: 128 columns, expected 130
     ");
 }
 

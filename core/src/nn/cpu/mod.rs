@@ -1,0 +1,32 @@
+//! The CPU executor: row-exact kernels called at once on plain buffers. A row's bits never depend on how many rows come
+//! with it, on threads, or on the instruction set (see `mlxcel-kernels`).
+
+mod attention;
+mod buffer;
+mod conv;
+mod linear;
+mod rows;
+
+pub(crate) use attention::{append, attend, forward};
+pub(crate) use conv::short_conv;
+pub(crate) use linear::Linear;
+pub(crate) use rows::{Rows, concat_features, concat_rows, slice_features, slice_rows};
+
+use mlxcel_kernels::{Exec, Heads, activation, norm};
+
+use crate::Result;
+
+/// `silu(gate) ⊙ up` of joined rows.
+pub(crate) fn silu_mul(gate_up: &Rows) -> Result<Rows> {
+    let width = gate_up.width() / 2;
+    Ok(Rows::build(gate_up.rows(), width, |out| {
+        activation::silu_mul(&Exec::current(), gate_up.values(), width, out);
+    }))
+}
+
+/// RMS norm of each row.
+pub(crate) fn rms_norm(x: &Rows, weight: Option<&[f32]>, eps: f32) -> Result<Rows> {
+    Ok(Rows::build(x.rows(), x.width(), |out| {
+        norm::rms_norm(&Exec::current(), Heads::rows_of(x.values(), x.width()), weight, eps, out);
+    }))
+}

@@ -1,0 +1,65 @@
+//! Keys and values as MLX arrays.
+
+use mlx_rs::{
+    Array, ops,
+    ops::indexing::{TryIndexMutOp, TryIndexOp},
+};
+
+use crate::Result;
+
+/// Rows by which the buffers grow.
+const GROWTH: usize = 256;
+
+/// Keys and values, `[1, kv_heads, capacity, head_dim]` each.
+#[derive(Clone, Debug, Default)]
+pub(super) struct MlxKv {
+    buffers: Option<(Array, Array)>,
+}
+
+impl MlxKv {
+    /// Writes rows `[1, kv_heads, rows, head_dim]` at `start`.
+    pub(super) fn write(&mut self, start: usize, keys: &Array, values: &Array) -> Result<()> {
+        let end = start + keys.dim(2) as usize;
+        let (mut k, mut v) = match self.buffers.take() {
+            Some(buffers) => buffers,
+            None => (space(GROWTH, keys)?, space(GROWTH, values)?),
+        };
+        let capacity = k.dim(2) as usize;
+        if end > capacity {
+            let more = (end - capacity).div_ceil(GROWTH) * GROWTH;
+            k = ops::concatenate(&[&k, &space(more, keys)?], 2)?;
+            v = ops::concatenate(&[&v, &space(more, values)?], 2)?;
+        }
+        let range = (.., .., start as i32..end as i32, ..);
+        // The only handle on the old buffer is replaced by the new one, so MLX writes the rows in place.
+        k.try_index_mut(range.clone(), keys)?;
+        v.try_index_mut(range, values)?;
+        self.buffers = Some((k, v));
+        Ok(())
+    }
+
+    /// The first `len` rows.
+    pub(super) fn read(&self, len: usize) -> Result<(Array, Array)> {
+        let Some((keys, values)) = &self.buffers else { return Err(super::StateError::Empty.into()) };
+        let range = (.., .., 0..len as i32, ..);
+        Ok((keys.try_index(range.clone())?, values.try_index(range)?))
+    }
+
+    pub(super) fn eval(&self) -> Result<()> {
+        if let Some((keys, values)) = &self.buffers {
+            mlx_rs::transforms::eval([keys, values])?;
+        }
+        Ok(())
+    }
+
+    #[cfg(test)]
+    pub(super) fn address(&self) -> Option<usize> {
+        let (keys, _) = self.buffers.as_ref()?;
+        keys.try_as_slice::<f32>().ok().map(|slice| slice.as_ptr() as usize)
+    }
+}
+
+/// Zeros for `rows` more rows of the shape and dtype of `like`.
+fn space(rows: usize, like: &Array) -> Result<Array> {
+    Ok(ops::zeros_dtype(&[1, like.dim(1), rows as i32, like.dim(3)], like.dtype())?)
+}
