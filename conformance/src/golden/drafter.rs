@@ -17,10 +17,14 @@ use crate::{
 /// in f32 the drafter's own greedy choices.
 pub fn drafter(golden: &Golden, target: &Golden, precision: Precision) -> Check {
     let target = load::target(target.checkpoint()?)?;
-    let drafter = load::drafter(golden.checkpoint()?, target.as_ref())?;
+    drafter_on(load::drafter(golden.checkpoint()?, target.as_ref())?.as_ref(), golden, precision)
+}
+
+/// [`drafter`] on a drafter that is loaded.
+pub fn drafter_on(drafter: &dyn Drafter, golden: &Golden, precision: Precision) -> Check {
     let expected = golden.expected()?;
     for prompt in ["short", "long"] {
-        drafts(drafter.as_ref(), &expected, prompt, precision)
+        drafts(drafter, &expected, prompt, precision)
             .at(format_args!("{}/{prompt}", golden.name()))?;
     }
     Ok(())

@@ -20,11 +20,11 @@ mod rollback;
 mod target;
 mod trace;
 
-pub use drafter::drafter;
+pub use drafter::{drafter, drafter_on};
 pub use fixture::Golden;
-pub use rollback::rollback;
-pub use target::{exact, within_reference};
-pub use trace::trace;
+pub use rollback::{rollback, rollback_on};
+pub use target::{exact, exact_on, within_reference, within_reference_on};
+pub use trace::{trace, trace_on};
 
 /// The number format of a case, and with it how close an implementation must come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,14 +1,17 @@
 //! Logits after part of a block was taken back, against references that never saw the dropped rows.
 
-use mlxcel_core::{Kept, Width};
+use mlxcel_core::{Kept, Width, family::Target};
 
 use super::Golden;
 use crate::{At as _, Check, compare::close, drive, load};
 
 /// For every m: the block's rows, then the follow-up tokens after m of them were kept, within 1e-3.
 pub fn rollback(golden: &Golden) -> Check {
-    let target = load::target(golden.checkpoint()?)?;
-    let target = target.as_ref();
+    rollback_on(load::target(golden.checkpoint()?)?.as_ref(), golden)
+}
+
+/// [`rollback`] on a target that is loaded.
+pub fn rollback_on(target: &dyn Target, golden: &Golden) -> Check {
     let expected = golden.expected()?;
     let block = expected.tokens("rollback/block")?;
     let follow = expected.tokens("rollback/follow")?;

@@ -20,10 +20,14 @@ const F32: f32 = 1e-3;
 /// f32 weights on an f32 executor: logits within 1e-3 in one forward, in chunks and row by row; taps within 1e-3; all
 /// 64 greedy tokens.
 pub fn exact(golden: &Golden) -> Check {
-    let target = load::target(golden.checkpoint()?)?;
+    exact_on(load::target(golden.checkpoint()?)?.as_ref(), golden)
+}
+
+/// [`exact`] on a target that is loaded.
+pub fn exact_on(target: &dyn Target, golden: &Golden) -> Check {
     let expected = golden.expected()?;
     for prompt in PROMPTS {
-        exact_prompt(target.as_ref(), &expected, prompt).at(format_args!("{}/{prompt}", golden.name()))?;
+        exact_prompt(target, &expected, prompt).at(format_args!("{}/{prompt}", golden.name()))?;
     }
     Ok(())
 }
@@ -79,7 +83,11 @@ fn layer_by_layer(taps: &Tensor, count: usize) -> Result<Vec<f32>, Failure> {
 /// Weights of low precision: teacher-forced logits no further from the f32 truth than 1.5 times the worse of two
 /// references, and argmax agreement not more than 3 points below the worse one.
 pub fn within_reference(golden: &Golden) -> Check {
-    let target = load::target(golden.checkpoint()?)?;
+    within_reference_on(load::target(golden.checkpoint()?)?.as_ref(), golden)
+}
+
+/// [`within_reference`] on a target that is loaded.
+pub fn within_reference_on(target: &dyn Target, golden: &Golden) -> Check {
     let expected = golden.expected()?;
     for name in PROMPTS {
         let place = format!("{}/{name}", golden.name());
@@ -93,7 +101,7 @@ pub fn within_reference(golden: &Golden) -> Check {
         let (mean, agreement) = (f64::from(reference[0]), f64::from(reference[1]));
 
         let mut state = target.new_state(Width::ONE);
-        let found = drive::all_logits(target.as_ref(), &mut state, &tokens).at(&place)?;
+        let found = drive::all_logits(target, &mut state, &tokens).at(&place)?;
         ensure!(found.len() == truth.len(), "{place}: {} logits, expected {}", found.len(), truth.len());
         let error = mean_abs(&found, &truth);
         ensure!(error <= 1.5 * mean, "{place}: mean abs error {error}, the worse reference has {mean}");

@@ -1,6 +1,10 @@
 //! A whole speculative decoding against a reference that recomputes everything in every round.
 
-use mlxcel_core::{Width, speculative::Models};
+use mlxcel_core::{
+    Width,
+    family::{Drafter, Target},
+    speculative::Models,
+};
 
 use super::{Golden, Precision};
 use crate::{
@@ -14,12 +18,16 @@ pub fn trace(golden: &Golden, target: &Golden, precision: Precision) -> Check {
     if precision != Precision::F32 {
         return Ok(());
     }
-    let target_expected = target.expected()?;
-    let target = load::target(target.checkpoint()?)?;
-    let drafter = load::drafter(golden.checkpoint()?, target.as_ref())?;
+    let loaded = load::target(target.checkpoint()?)?;
+    let drafter = load::drafter(golden.checkpoint()?, loaded.as_ref())?;
+    trace_on(loaded.as_ref(), drafter.as_ref(), golden, target)
+}
+
+/// [`trace`] on models that are loaded; `prompts` is the target's case.
+pub fn trace_on(target: &dyn Target, drafter: &dyn Drafter, golden: &Golden, prompts: &Golden) -> Check {
+    let target_expected = prompts.expected()?;
     let vocabulary = whole_vocabulary(target.spec().vocab);
-    let models =
-        Models { target: target.as_ref(), drafter: Some(drafter.as_ref()), vocabulary: &vocabulary };
+    let models = Models { target, drafter: Some(drafter), vocabulary: &vocabulary };
     let expected = golden.expected()?;
     for prompt in ["short", "long"] {
         let place = format!("{}/trace/{prompt}", golden.name());

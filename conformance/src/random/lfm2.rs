@@ -40,7 +40,7 @@ pub fn pairs() -> Vec<RandomPair> {
         Shape { name: "conv bias, untied", conv_bias: true, tied: false, kernel: 4, ..plain },
         Shape {
             name: "odd heads",
-            hidden: 36,
+            hidden: 24,
             heads: 3,
             kv_heads: 1,
             attention: &[true, false, false],

@@ -33,7 +33,7 @@ mod tests {
             let keys: Vec<f32> = (0..rows * heads * dim).map(|i| (i % 251) as f32 - 99.0).collect();
             let values: Vec<f32> = keys.iter().map(|key| -key - 1.0).collect();
             let mut buffer = KvBuffer::new(heads, dim, dtype);
-            buffer.append(0, Heads::new(&keys, heads, dim), Heads::new(&values, heads, dim));
+            buffer.append(0, Heads::packed(&keys, heads, dim), Heads::packed(&values, heads, dim));
             buffer.drop_front(3);
             for position in 3..rows {
                 for head in 0..heads {
