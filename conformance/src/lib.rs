@@ -1,1 +1,31 @@
-//! Checks that every family inherits.
+//! The checks that every family inherits.
+//!
+//! A check is a function that gives a [`Check`]; it never panics, so that [`plants`] can assert that it fails where it
+//! must.
+
+pub mod abandon;
+pub mod batch;
+pub mod clipping;
+mod compare;
+pub mod drive;
+pub mod exactness;
+mod failure;
+pub mod golden;
+mod guided;
+pub mod load;
+pub mod pair;
+pub mod pairing;
+pub mod plants;
+pub mod random;
+pub mod repository;
+pub mod rollback;
+pub mod rounds;
+mod scope;
+pub mod scripted;
+pub mod suite;
+pub mod text;
+
+pub use compare::{argmax, close, max_abs, mean_abs, same_bits};
+pub use guided::Guided;
+pub use failure::{At, Check, Failure, say};
+pub use scope::{Scope, VARIABLE};

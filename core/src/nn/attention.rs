@@ -42,6 +42,12 @@ pub struct Attention {
 }
 
 impl Attention {
+    /// Whether heads of `head_dim` elements can run, on any executor: a multiple of 8, up to 256. Models check it before
+    /// they are built.
+    pub const fn runs(head_dim: usize) -> bool {
+        head_dim >= 8 && head_dim <= 256 && head_dim.is_multiple_of(8)
+    }
+
     /// Width of the queries of a row.
     pub fn q_width(&self) -> usize {
         self.heads * self.head_dim

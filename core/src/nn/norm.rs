@@ -14,16 +14,31 @@ pub struct RmsNorm {
     eps: f32,
 }
 
+/// The weight, by executor.
 #[derive(Clone, Debug)]
 enum Weight {
     Mlx(Array),
     Cpu(Arc<[f32]>),
+    /// 1, on either executor.
+    One,
 }
 
 impl RmsNorm {
     /// The plain norm stored at `path.weight`, `[width]`.
     pub fn load(loader: &Loader<'_>, path: &str, width: usize, eps: f32) -> Result<Self> {
         Self::from_weight(loader.vector(&format!("{path}.weight"), width)?, eps, loader.executor())
+    }
+
+    /// The centred norm stored at `path.weight`, `[width]`: it multiplies with 1 + weight, added in f32.
+    pub fn load_centred(loader: &Loader<'_>, path: &str, width: usize, eps: f32) -> Result<Self> {
+        let mut weight = loader.vector(&format!("{path}.weight"), width)?;
+        weight.iter_mut().for_each(|weight| *weight += 1.0);
+        Self::from_weight(weight, eps, loader.executor())
+    }
+
+    /// The norm without a weight.
+    pub fn scaleless(eps: f32) -> Self {
+        Self { weight: Weight::One, eps }
     }
 
     /// A norm with this weight.
@@ -57,6 +72,7 @@ impl RmsNorm {
     pub(super) fn cpu_weight(&self) -> Result<Option<&[f32]>> {
         match &self.weight {
             Weight::Cpu(weight) => Ok(Some(weight)),
+            Weight::One => Ok(None),
             Weight::Mlx(_) => Err(Error::Executors),
         }
     }
@@ -65,6 +81,7 @@ impl RmsNorm {
     pub(super) fn apply_mlx(&self, x: &Array) -> Result<Array> {
         match &self.weight {
             Weight::Mlx(weight) => mlx::rms_norm(x, Some(weight), self.eps),
+            Weight::One => mlx::rms_norm(x, None, self.eps),
             Weight::Cpu(_) => Err(Error::Executors),
         }
     }

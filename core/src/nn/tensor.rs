@@ -4,7 +4,7 @@ use std::{borrow::Cow, ops::Range};
 
 use mlx_rs::Array;
 
-use super::{cpu, mlx};
+use super::{Executor, cpu, mlx};
 use crate::{Error, Result};
 
 /// Rows of activations, `[rows, width]`, on the model's executor. Cloning is cheap: the values are shared, and whoever
@@ -33,6 +33,17 @@ macro_rules! both {
 pub(super) use both;
 
 impl Tensor {
+    /// Rows of host values, for a model on `executor`; `values.len()` must be `rows × width`.
+    pub fn from_host(values: &[f32], rows: usize, width: usize, executor: Executor) -> Result<Self> {
+        if values.len() != rows * width {
+            return Err(Error::shape("values of a tensor", values.len(), rows * width));
+        }
+        Ok(match executor {
+            Executor::Mlx(dtype) => Self::mlx(mlx::matrix(values, rows, width, dtype)?),
+            Executor::Cpu => Self::cpu(cpu::Rows::build(rows, width, |out| out.copy_from_slice(values))),
+        })
+    }
+
     pub(crate) fn mlx(array: Array) -> Self {
         debug_assert_eq!(array.ndim(), 2, "activations are [rows, width]");
         Self(Repr::Mlx(array))

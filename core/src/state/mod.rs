@@ -6,6 +6,7 @@
 //! * S5: a state is written only while its `&mut` borrow lives.
 
 mod block;
+mod contents;
 mod conv;
 mod error;
 mod kv;

@@ -85,6 +85,10 @@ impl SequenceState {
         self.layers.get_mut(layer).ok_or_else(|| StateError::NoSuchLayer { layer, layers }.into())
     }
 
+    pub(super) fn layer_states(&self) -> &[LayerState] {
+        &self.layers
+    }
+
     /// Computes what is pending, so that nothing lazy outlives a round.
     pub fn eval(&self) -> Result<()> {
         self.layers.iter().try_for_each(LayerState::eval)

@@ -40,7 +40,6 @@ enum Decoder {
 #[derive(Debug, Deserialize)]
 enum Pattern {
     String(String),
-    Regex(serde::de::IgnoredAny),
 }
 
 /// What a token goes through on its way to bytes.

@@ -3,7 +3,7 @@
 use mlxcel_core::{
     Result, TokenId,
     checkpoint::{Config as Json, DIM, LAYERS},
-    nn::RopeStyle,
+    nn::{Attention, RopeStyle},
 };
 
 /// Whether a config is a DFlash drafter: published ones call themselves `qwen3`, so the structure decides.
@@ -47,6 +47,10 @@ impl Config {
                 .refuse("num_attention_heads", &format!("a multiple of num_key_value_heads ({kv_heads})"))
                 .into());
         }
+        let head_dim = json.dim_or("head_dim", hidden / heads)?;
+        if !Attention::runs(head_dim) {
+            return Err(json.refuse("head_dim", "a multiple of 8 up to 256").into());
+        }
         let layers = json.opt_int("num_hidden_layers", LAYERS)?.unwrap_or(5);
         if let Some(types) = json.opt_list_of_str("layer_types")? {
             if types.len() != layers {
@@ -77,7 +81,7 @@ impl Config {
             layers,
             heads,
             kv_heads,
-            head_dim: json.dim_or("head_dim", hidden / heads)?,
+            head_dim,
             feed_forward: json.dim("intermediate_size")?,
             norm_eps: json.float_or("rms_norm_eps", 1e-6)? as f32,
             rope_theta: rope_theta as f32,

@@ -3,6 +3,7 @@
 use mlxcel_core::{
     Error, Result,
     checkpoint::{Config as Json, LAYERS},
+    nn::Attention,
 };
 
 /// The operator of a layer.
@@ -39,6 +40,10 @@ impl Config {
         let conv_taps = json.dim_or("conv_L_cache", 3)?;
         if hidden % heads != 0 {
             return Err(refuse(json, "hidden_size", &format!("a multiple of num_attention_heads ({heads})")));
+        }
+        if !Attention::runs(hidden / heads) {
+            let head_dims = "a multiple of 8 up to 256 for each of num_attention_heads";
+            return Err(refuse(json, "hidden_size", &format!("{head_dims} ({heads})")));
         }
         if heads % kv_heads != 0 {
             return Err(refuse(

@@ -3,6 +3,7 @@
 mod buffer;
 mod kernel;
 mod mask;
+mod read;
 mod storage;
 #[cfg(test)]
 mod tests;

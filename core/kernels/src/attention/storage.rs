@@ -43,6 +43,16 @@ impl KvDtype {
     }
 }
 
+impl KvDtype {
+    /// Reads what [`put`](Self::put) wrote.
+    pub(super) fn get(self, pair: &[Line], second: usize, lane: usize) -> f32 {
+        match self {
+            Self::F32 => f32::from_bits(pair[second].0[lane] as u32),
+            Self::Bf16 => f32::from_bits((pair[0].0[lane] as u32 >> (16 * second as u32)) << 16),
+        }
+    }
+}
+
 /// [`KvDtype`] as a type.
 pub(super) trait Stored: Copy + Send + Sync {
     /// Lines of a pair.

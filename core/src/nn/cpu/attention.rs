@@ -57,7 +57,13 @@ pub(crate) fn append(layer: &Attention, kv: &Rows, state: &mut KvState) -> Resul
 }
 
 /// Attends from queries `[rows, q]` to the rows of a state.
-pub(crate) fn attend(layer: &Attention, q: &Rows, kv: &KvBuffer, start: Position, mask: Mask) -> Result<Rows> {
+pub(crate) fn attend(
+    layer: &Attention,
+    q: &Rows,
+    kv: &KvBuffer,
+    start: Position,
+    mask: Mask,
+) -> Result<Rows> {
     let exec = Exec::current();
     let mut q = normed(&exec, Heads::packed(q.values(), layer.heads, layer.head_dim), layer.q_norm.as_ref())?;
     if let Some(rope) = rope(layer) {

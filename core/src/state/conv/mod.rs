@@ -65,7 +65,9 @@ impl ConvState {
     pub(crate) fn append_mlx(&mut self, gated: &Array) -> Result<Array> {
         if gated.ndim() != 2 || gated.dim(1) != self.channels as i32 {
             let expected = vec![-1, self.channels as i32];
-            return Err(StateError::Shape { what: "gated input", found: gated.shape().to_vec(), expected }.into());
+            return Err(
+                StateError::Shape { what: "gated input", found: gated.shape().to_vec(), expected }.into()
+            );
         }
         self.rows.append(gated.dim(0) as usize)?;
         if self.store.is_none() {

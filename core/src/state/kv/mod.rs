@@ -116,6 +116,29 @@ impl KvState {
         }
     }
 
+    /// The keys held, then the values, each by head, row and element, raised to f32. For checks.
+    pub fn contents(&self) -> Result<Vec<f32>> {
+        if self.is_empty() {
+            return Ok(Vec::new());
+        }
+        match &self.store {
+            Some(Store::Mlx(store)) => {
+                let (keys, values) = store.read(self.len())?;
+                let (mut contents, values) = (crate::nn::mlx::to_host(&keys)?, crate::nn::mlx::to_host(&values)?);
+                contents.extend(values);
+                Ok(contents)
+            }
+            Some(Store::Cpu(buffer)) => {
+                let positions = |head| buffer.positions().map(move |position| (position, head));
+                let rows = (0..self.kv_heads).flat_map(positions);
+                let (keys, values): (Vec<_>, Vec<_>) =
+                    rows.map(|(position, head)| buffer.row(position, head)).unzip();
+                Ok(keys.into_iter().chain(values).flatten().collect())
+            }
+            None => Ok(Vec::new()),
+        }
+    }
+
     /// Computes what is pending.
     pub(crate) fn eval(&self) -> Result<()> {
         match &self.store {

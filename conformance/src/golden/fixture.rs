@@ -1,0 +1,94 @@
+//! A golden case on disk.
+
+use std::path::{Path, PathBuf};
+
+use mlxcel_core::{TokenId, checkpoint::Checkpoint};
+use safetensors::{Dtype, SafeTensors};
+
+use crate::{At as _, Failure};
+
+/// A checkpoint and what references make of it.
+pub struct Golden {
+    name: String,
+    folder: PathBuf,
+    bytes: Vec<u8>,
+}
+
+impl Golden {
+    /// The case `golden/<name>` of this crate.
+    pub fn open(name: &str) -> Result<Self, Failure> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden").join(name);
+        let bytes = std::fs::read(folder.join("expected.safetensors")).at(name)?;
+        Ok(Self { name: name.to_owned(), folder, bytes })
+    }
+
+    /// Name of the case.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its checkpoint.
+    pub fn checkpoint(&self) -> Result<Checkpoint, Failure> {
+        Ok(Checkpoint::open(&self.folder)?)
+    }
+
+    /// Its expectations.
+    pub fn expected(&self) -> Result<Expected<'_>, Failure> {
+        let tensors = SafeTensors::deserialize(&self.bytes).map_err(|e| self.refuse(&e))?;
+        let (_, header) = SafeTensors::read_metadata(&self.bytes).map_err(|e| self.refuse(&e))?;
+        let metadata = header.metadata().clone().unwrap_or_default();
+        Ok(Expected { case: &self.name, tensors, metadata })
+    }
+
+    fn refuse(&self, error: &dyn std::fmt::Display) -> Failure {
+        Failure::Fixture(format!("{}: {error}", self.name))
+    }
+}
+
+/// The tensors of a case.
+pub struct Expected<'a> {
+    case: &'a str,
+    tensors: SafeTensors<'a>,
+    metadata: std::collections::HashMap<String, String>,
+}
+
+impl Expected<'_> {
+    /// Whether there is a tensor `key`.
+    pub fn has(&self, key: &str) -> bool {
+        self.tensors.tensor(key).is_ok()
+    }
+
+    /// An f32 tensor, row-major.
+    pub fn f32(&self, key: &str) -> Result<Vec<f32>, Failure> {
+        self.words(key, Dtype::F32, f32::from_le_bytes)
+    }
+
+    /// An i32 tensor, row-major, as counts.
+    pub fn counts(&self, key: &str) -> Result<Vec<usize>, Failure> {
+        self.words(key, Dtype::I32, |bytes| i32::from_le_bytes(bytes) as usize)
+    }
+
+    /// An i32 tensor as tokens.
+    pub fn tokens(&self, key: &str) -> Result<Vec<TokenId>, Failure> {
+        self.words(key, Dtype::I32, |bytes| TokenId(u32::from_le_bytes(bytes)))
+    }
+
+    /// The layers that taps were taken after.
+    pub fn taps(&self) -> Result<Vec<usize>, Failure> {
+        let text = self.metadata.get("taps").map_or("", String::as_str);
+        serde_json::from_str(text).map_err(|error| self.refuse(&format!("metadata taps: {error}")))
+    }
+
+    fn words<T>(&self, key: &str, dtype: Dtype, read: fn([u8; 4]) -> T) -> Result<Vec<T>, Failure> {
+        let tensor = self.tensors.tensor(key).map_err(|error| self.refuse(&error))?;
+        if tensor.dtype() != dtype {
+            return Err(self.refuse(&format!("{key} is {}, expected {dtype}", tensor.dtype())));
+        }
+        let (words, _) = tensor.data().as_chunks::<4>();
+        Ok(words.iter().map(|word| read(*word)).collect())
+    }
+
+    fn refuse(&self, error: &dyn std::fmt::Display) -> Failure {
+        Failure::Fixture(format!("{}: {error}", self.case))
+    }
+}

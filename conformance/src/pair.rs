@@ -1,0 +1,46 @@
+//! A target with its drafter, loaded.
+
+use std::{path::Path, sync::Arc};
+
+use mlxcel_core::{
+    checkpoint::Checkpoint,
+    family::{Drafter, Target},
+    sampling::Vocabulary,
+    speculative::Models,
+};
+
+use crate::{At as _, Failure, load, text::Text};
+
+/// A target with its drafter.
+pub struct Pair {
+    /// What messages call it.
+    pub name: String,
+    /// The target.
+    pub target: Box<dyn Target>,
+    /// The drafter.
+    pub drafter: Box<dyn Drafter>,
+    /// The ids that may be emitted.
+    pub vocabulary: Arc<Vocabulary>,
+}
+
+impl Pair {
+    /// Loads both folders; only ids that the target's tokenizer knows may be emitted.
+    pub fn open(target: &Path, drafter: &Path) -> Result<(Self, Text), Failure> {
+        let name = format!("{}:{}", target.display(), drafter.display());
+        let text = Text::open(target)?;
+        let target = load::target(Checkpoint::open(target)?).at(&name)?;
+        let drafter = load::drafter(Checkpoint::open(drafter)?, target.as_ref()).at(&name)?;
+        let spec = target.spec();
+        let vocabulary = Vocabulary::new(spec.vocab, |id| text.tokenizer.knows(id), &spec.suppressed);
+        Ok((Self { name, target, drafter, vocabulary: Arc::new(vocabulary) }, text))
+    }
+
+    /// Both models, for a run.
+    pub fn models(&self) -> Models<'_> {
+        Models {
+            target: self.target.as_ref(),
+            drafter: Some(self.drafter.as_ref()),
+            vocabulary: &self.vocabulary,
+        }
+    }
+}

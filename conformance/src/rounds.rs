@@ -1,0 +1,234 @@
+//! Drives one request step by step, as `speculative::generate` does, and checks what must hold between the steps.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use mlxcel_core::{
+    TokenId, Width,
+    family::Output,
+    sampling::{Decision, SamplingSettings, Vocabulary},
+    speculative::{Finish, Models, Report, Request, Sequence, Speculation, Step, Watch},
+};
+
+use crate::{Failure, ensure};
+
+/// A request that can be asked more than once.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    /// The prompt.
+    pub prompt: Vec<TokenId>,
+    /// Settings; a seed must be among them unless the temperature is 0.
+    pub sampling: SamplingSettings,
+    /// Index among the choices of one request.
+    pub choice: u64,
+    /// Tokens to emit at most.
+    pub max_tokens: usize,
+    /// Tokens before an end token may come.
+    pub min_tokens: usize,
+    /// Ids that end the answer.
+    pub eos: Vec<TokenId>,
+    /// A stop that ends the answer with this many tokens.
+    pub stop_after: Option<usize>,
+}
+
+impl Ask {
+    /// Greedy, without end tokens.
+    pub fn greedy(prompt: &[TokenId], max_tokens: usize) -> Self {
+        Self {
+            prompt: prompt.to_vec(),
+            sampling: SamplingSettings { temperature: 0.0, ..SamplingSettings::default() },
+            choice: 0,
+            max_tokens,
+            min_tokens: 0,
+            eos: Vec::new(),
+            stop_after: None,
+        }
+    }
+
+    /// The request, for blocks of `width` rows; `None` asks for no speculation.
+    pub fn request(&self, vocabulary: &Vocabulary, width: Option<Width>) -> Result<Request, Failure> {
+        let sampling = self.sampling.clone().validate(vocabulary.columns());
+        let watch = self.stop_after.map(|left| Box::new(Countdown(left)) as Box<dyn Watch>);
+        Ok(Request {
+            prompt: self.prompt.clone(),
+            sampling: sampling.map_err(|error| Failure::Fixture(error.to_string()))?,
+            choice: self.choice,
+            max_tokens: self.max_tokens,
+            min_tokens: self.min_tokens,
+            eos: self.eos.clone(),
+            watch,
+            speculation: width.map_or(Speculation::Off, Speculation::Fixed),
+        })
+    }
+}
+
+struct Countdown(usize);
+
+impl Watch for Countdown {
+    fn ends_with(&mut self, _token: TokenId) -> bool {
+        self.0 = self.0.saturating_sub(1);
+        self.0 == 0
+    }
+}
+
+/// A request that was served.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// All tokens, with their log-probabilities where the request asks for them.
+    pub decisions: Vec<Decision>,
+    /// The rounds after the first token.
+    pub rounds: Vec<Round>,
+    /// Why it ended.
+    pub finish: Finish,
+    /// The counters.
+    pub report: Report,
+    /// What the state holds at the end, layer by layer.
+    pub state: Vec<Vec<f32>>,
+}
+
+impl Run {
+    /// The emitted tokens.
+    pub fn tokens(&self) -> Vec<TokenId> {
+        self.decisions.iter().map(|decision| decision.token).collect()
+    }
+}
+
+/// What a round proposed and emitted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Round {
+    /// Proposed tokens.
+    pub proposals: Vec<TokenId>,
+    /// Emitted tokens: the accepted proposals, and the target's own token unless the answer ended before it.
+    pub emitted: Vec<TokenId>,
+}
+
+impl Round {
+    /// Proposals that were emitted.
+    pub fn accepted(&self) -> usize {
+        self.proposals.iter().zip(&self.emitted).take_while(|(proposed, emitted)| proposed == emitted).count()
+    }
+}
+
+/// Serves `ask` with blocks of `width` rows.
+///
+/// # Errors
+/// Besides the engine's own: between rounds the state's length is not prompt + emitted − 1, the drafter was not handed
+/// exactly the committed rows, or the counters do not tell what happened.
+pub fn run(models: Models<'_>, ask: &Ask, width: Option<Width>) -> Result<Run, Failure> {
+    let request = ask.request(models.vocabulary, width)?;
+    let mut sequence = Sequence::new(models.target, models.drafter, models.vocabulary, request)?;
+    let (mut decisions, mut rounds) = (Vec::new(), Vec::new());
+    let finish = loop {
+        match sequence.step() {
+            Step::Done(finish) => break finish,
+            Step::Prefill => {
+                let output = forward(models, &mut sequence, Sequence::prefill_segment)?;
+                decisions.extend(sequence.prefilled(output)?);
+            }
+            Step::Observe => observe(models, &mut sequence)?,
+            Step::Round => {
+                let round = round(models, &mut sequence, &mut decisions)?;
+                rounds.push(round);
+            }
+        }
+        check_lengths(&mut sequence, ask.prompt.len(), decisions.len())?;
+    };
+    let report = sequence.report().clone();
+    let state = sequence.state().contents()?;
+    let run = Run { decisions, rounds, finish, report, state };
+    check_counters(&run, ask)?;
+    Ok(run)
+}
+
+fn forward(
+    models: Models<'_>,
+    sequence: &mut Sequence,
+    segment: fn(&mut Sequence) -> mlxcel_core::family::Segment<'_>,
+) -> Result<Output, Failure> {
+    let mut outputs = models.target.forward(&mut [segment(sequence)])?;
+    ensure!(outputs.len() == 1, "a forward of one segment gave {} outputs", outputs.len());
+    Ok(outputs.remove(0))
+}
+
+fn observe(models: Models<'_>, sequence: &mut Sequence) -> Result<(), Failure> {
+    if let Some(drafter) = models.drafter {
+        drafter.observe(&mut sequence.observe_jobs())?;
+    }
+    sequence.observed();
+    Ok(())
+}
+
+fn round(
+    models: Models<'_>,
+    sequence: &mut Sequence,
+    decisions: &mut Vec<Decision>,
+) -> Result<Round, Failure> {
+    let proposals = match (models.drafter, sequence.draft_job()?) {
+        (Some(drafter), Some(job)) => {
+            let (count, mut made) = (job.count, drafter.propose(&mut [job])?);
+            ensure!(made.len() == 1, "one draft gave {} lists of proposals", made.len());
+            ensure!(made[0].len() <= count, "{} proposals, {count} were asked for", made[0].len());
+            made.remove(0)
+        }
+        _ => Vec::new(),
+    };
+    sequence.drafted(proposals.clone())?;
+    let output = forward(models, sequence, Sequence::segment)?;
+    let emitted = sequence.decide(output)?;
+    let round = Round { proposals, emitted: emitted.iter().map(|decision| decision.token).collect() };
+    decisions.extend(emitted);
+    Ok(round)
+}
+
+/// Committed length = prompt + emitted − 1, for the state, and for what the drafter saw and is about to see.
+fn check_lengths(sequence: &mut Sequence, prompt: usize, emitted: usize) -> Result<(), Failure> {
+    ensure!(!sequence.state().is_open(), "a block is open between rounds");
+    if emitted == 0 {
+        return Ok(());
+    }
+    let (found, expected) = (sequence.state().len()?, prompt + emitted - 1);
+    ensure!(found == expected, "the state holds {found} rows, expected prompt + emitted - 1 = {expected}");
+    if let Some(job) = sequence.observe_jobs().first() {
+        let seen = job.start.0 + job.taps.rows();
+        ensure!(seen == expected, "the drafter is handed rows up to {seen}, expected {expected}");
+        let context = job.context.len();
+        ensure!(context == job.start.0, "the drafter's context has {context} rows, expected {}", job.start);
+    }
+    Ok(())
+}
+
+fn check_counters(run: &Run, ask: &Ask) -> Result<(), Failure> {
+    let mut expected = Report {
+        prompt_tokens: ask.prompt.len(),
+        emitted: run.decisions.len(),
+        rounds: run.rounds.len(),
+        decline: run.report.decline,
+        seed: run.report.seed,
+        prefill_time: run.report.prefill_time,
+        decode_time: run.report.decode_time,
+        ..Report::default()
+    };
+    let mut widths = BTreeMap::new();
+    for round in &run.rounds {
+        let (proposed, accepted) = (round.proposals.len(), round.accepted());
+        expected.proposed += proposed;
+        expected.accepted += accepted;
+        *widths.entry(proposed + 1).or_default() += 1;
+        for (counts, to) in [
+            (&mut expected.proposed_by_position, proposed),
+            (&mut expected.accepted_by_position, accepted),
+        ] {
+            counts.resize(counts.len().max(to), 0);
+            counts[..to].iter_mut().for_each(|count| *count += 1);
+        }
+    }
+    expected.widths = widths;
+    let accepted = &mut expected.accepted_by_position;
+    accepted.resize(expected.proposed_by_position.len(), 0);
+    ensure!(run.report == expected, "the counters are {:?}, expected {expected:?}", run.report);
+    Ok(())
+}
+
+/// The vocabulary of a target of which every id may be emitted.
+pub fn whole_vocabulary(columns: usize) -> Arc<Vocabulary> {
+    Arc::new(Vocabulary::all(columns))
+}

@@ -1,0 +1,313 @@
+//! What a family inherits: one list of checks, run on golden cases, random checkpoints, the trained pair of the
+//! repository, and folders that are named.
+
+use std::path::{Path, PathBuf};
+
+use mlxcel_core::{TokenId, Width};
+
+use crate::{
+    At as _, Check, Failure, Scope, abandon, batch, clipping,
+    exactness::{self, block_equals_chain, same_as_classic},
+    pair::Pair,
+    pairing::{self, Misfit},
+    random::{self, RandomPair},
+    rollback,
+    rounds::Ask,
+    say,
+    text::Prompt,
+};
+
+/// Folders of further pairs to check: `target:drafter`, separated by spaces or commas.
+pub const CHECKPOINTS: &str = "MLXCEL_CHECKPOINTS";
+
+/// A family, as its suite needs it.
+pub struct Family {
+    /// `model_type` values of its targets: which of the named folders are its own.
+    pub model_types: &'static [&'static str],
+    /// Random checkpoints, one for every shape that its loader tells apart.
+    pub random: fn() -> Vec<RandomPair>,
+    /// Drafter configs that must be refused.
+    pub misfits: fn(&RandomPair) -> Vec<Misfit>,
+    /// The trained pair of the repository: folders of target and drafter, relative to its root.
+    pub trained: Option<[&'static str; 2]>,
+}
+
+impl Family {
+    /// Every random pair, at every width, in full.
+    pub fn random(&self, check: fn(Pair, u64) -> Check) -> Check {
+        for (seed, pair) in (self.random)().iter().enumerate() {
+            check(pair.load().at(pair.name)?, seed as u64).at(pair.name)?;
+        }
+        Ok(())
+    }
+
+    /// Pairing refusals, on the first random pair.
+    pub fn refusals(&self) -> Check {
+        let pairs = (self.random)();
+        let Some(pair) = pairs.first() else { return Err(Failure::Fixture("no random pair".to_owned())) };
+        pairing::refusals(pair, &(self.misfits)(pair))?;
+        pairing::roles(pair)
+    }
+
+    /// The context's edge, on random pairs whose config allows 24 rows only.
+    pub fn context_edge(&self) -> Check {
+        for pair in (self.random)() {
+            let mut config = pair.target.config.clone();
+            config["max_position_embeddings"] = 24.into();
+            let loaded = pair.load_as(config)?;
+            let prompt = prompt(&loaded, 3, 25);
+            let widths = all_widths(&loaded);
+            clipping::context_edge(loaded.models(), &prompt, &widths).at(pair.name)?;
+        }
+        Ok(())
+    }
+
+    /// The trained pair of the repository.
+    pub fn trained(&self, scope: Scope) -> Check {
+        let Some(folders) = self.trained else {
+            say("trained pair: not run, this family has none in the repository");
+            return Ok(());
+        };
+        let [target, drafter] =
+            folders.map(|folder| Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(folder));
+        on_folders(&target, &drafter, scope)
+    }
+
+    /// Pairs named in [`CHECKPOINTS`], as far as they are of this family.
+    pub fn named(&self, scope: Scope) -> Check {
+        let named = std::env::var(CHECKPOINTS).unwrap_or_default();
+        let mut run = 0;
+        for (target, drafter) in parse_pairs(&named)? {
+            if self.claims(&target)? {
+                on_folders(&target, &drafter, scope)?;
+                run += 1;
+            }
+        }
+        if run == 0 {
+            let types = self.model_types.join(", ");
+            say(format_args!("further checkpoints: not run, {CHECKPOINTS} names no pair of {types}"));
+        }
+        Ok(())
+    }
+
+    fn claims(&self, target: &Path) -> Result<bool, Failure> {
+        let bytes = std::fs::read(target.join("config.json")).at(target.display())?;
+        let config: serde_json::Value =
+            serde_json::from_slice(&bytes).map_err(|error| Failure::Fixture(error.to_string()))?;
+        Ok(config["model_type"].as_str().is_some_and(|found| self.model_types.contains(&found)))
+    }
+}
+
+fn parse_pairs(named: &str) -> Result<Vec<(PathBuf, PathBuf)>, Failure> {
+    let pairs = named.split([' ', ',']).filter(|pair| !pair.is_empty());
+    pairs
+        .map(|pair| match pair.split_once(':') {
+            Some((target, drafter)) => Ok((PathBuf::from(target), PathBuf::from(drafter))),
+            None => Err(Failure::Fixture(format!("{CHECKPOINTS}: {pair:?} is not of the form target:drafter"))),
+        })
+        .collect()
+}
+
+/// Speculative = classic on prompts of every kind, block = chain, and rollback, on a pair with a tokenizer.
+pub fn on_folders(target: &Path, drafter: &Path, scope: Scope) -> Check {
+    let (pair, text) = Pair::open(target, drafter)?;
+    let name = pair.name.clone();
+    let prompts = Prompt::own()?;
+    let trained = pair.drafter.spec().trained_width;
+    let widths = scope.widths(&name, trained);
+    let mut ids = Vec::new();
+    for kind in ["code", "docs", "chat"] {
+        let prompts: Vec<_> = prompts.iter().filter(|prompt| prompt.kind == kind).collect();
+        for prompt in scope.take(&format!("{name}: {kind} prompts"), &prompts, 1) {
+            ids.push((prompt.id.as_str(), text.ids(prompt)?));
+        }
+    }
+    let settings = exactness::settings();
+    let settings = scope.take(&format!("{name}: settings"), &settings, 3);
+    let tokens = if scope == Scope::Full { 64 } else { 24 };
+    for (id, prompt) in &ids {
+        for (i, sampling) in settings.iter().enumerate() {
+            let ask = Ask { sampling: sampling.clone(), eos: text.eos.clone(), ..Ask::greedy(prompt, tokens) };
+            same_as_classic(pair.models(), &ask, &widths).at(format_args!("{name}: {id}, settings {i}"))?;
+        }
+    }
+    let (prompt, block) = text_block(&ids, trained)?;
+    block_equals_chain(pair.models(), &prompt, &block, &widths).at(&name)?;
+    rollback::every_count(pair.target.as_ref(), &prompt, &block, &widths).at(&name)?;
+    rollback::block_after_block(pair.target.as_ref(), &prompt, &block).at(&name)?;
+    let pair = clipping::every_accepted_count(pair, &prompt, &widths)?;
+    batch::mixed(pair.target.as_ref(), &prompt).at(&name)
+}
+
+/// A prompt, and a block of the tokens of another one.
+fn text_block(ids: &[(&str, Vec<TokenId>)], width: Width) -> Result<(Vec<TokenId>, Vec<TokenId>), Failure> {
+    match ids {
+        [(_, first), (_, second), ..] if second.len() >= width.rows() => {
+            Ok((first.clone(), second[..width.rows()].to_vec()))
+        }
+        _ => Err(Failure::Fixture("two prompts are needed, the second as long as a block".to_owned())),
+    }
+}
+
+fn all_widths(pair: &Pair) -> Vec<Width> {
+    (1..=pair.drafter.spec().trained_width.rows()).filter_map(Width::new).collect()
+}
+
+fn prompt(pair: &Pair, seed: u64, len: usize) -> Vec<TokenId> {
+    random::tokens(seed, len, pair.target.spec().vocab)
+}
+
+/// Speculative = classic, greedy and sampled, at every width.
+pub fn exactness_of(pair: Pair, seed: u64) -> Check {
+    let (prompt, widths) = (prompt(&pair, seed, 7), all_widths(&pair));
+    for (i, sampling) in exactness::settings().into_iter().enumerate() {
+        let ask = Ask { sampling, choice: seed, ..Ask::greedy(&prompt, 18) };
+        same_as_classic(pair.models(), &ask, &widths).at(format_args!("settings {i}"))?;
+    }
+    Ok(())
+}
+
+/// Block logits = chain logits.
+pub fn blocks_of(pair: Pair, seed: u64) -> Check {
+    let widths = all_widths(&pair);
+    for len in [1, 2, 17, 40] {
+        let block = prompt(&pair, seed + 1, widths.len());
+        block_equals_chain(pair.models(), &prompt(&pair, seed, len), &block, &widths)
+            .at(format_args!("prompt of {len}"))?;
+    }
+    Ok(())
+}
+
+/// Rollback at every accepted count, forks, slack and growth.
+pub fn rollback_of(pair: Pair, seed: u64) -> Check {
+    let (target, widths) = (pair.target.as_ref(), all_widths(&pair));
+    let block = prompt(&pair, seed + 1, widths.len());
+    for len in [1, 3, 17] {
+        let prompt = prompt(&pair, seed, len);
+        rollback::every_count(target, &prompt, &block, &widths).at(format_args!("prompt of {len}"))?;
+    }
+    let short = prompt(&pair, seed, 5);
+    rollback::block_after_block(target, &short, &block)?;
+    rollback::fork(target, &short, &block)?;
+    rollback::slack(target, &short, &block)?;
+    rollback::growth(target, &prompt(&pair, seed + 2, 300))
+}
+
+/// Every end at every place, and every accepted count.
+pub fn clipping_of(pair: Pair, seed: u64) -> Check {
+    let (prompt, widths) = (prompt(&pair, seed, 6), all_widths(&pair));
+    let width = Width::new(5).unwrap_or(Width::ONE);
+    clipping::min_tokens(pair.models(), &prompt, width)?;
+    clipping::width_bound(pair.models(), pair.drafter.as_ref(), &prompt)?;
+    let pair = clipping::at_every_position(pair, &prompt, width)?;
+    clipping::every_accepted_count(pair, &prompt, &widths)?;
+    Ok(())
+}
+
+/// Mixed segments = each alone; abandoned rounds leave nothing.
+pub fn company_of(pair: Pair, seed: u64) -> Check {
+    batch::mixed(pair.target.as_ref(), &prompt(&pair, seed, 40))?;
+    let ask = Ask::greedy(&prompt(&pair, seed, 6), 12);
+    abandon::failing_forwards(pair.models(), &ask, Width::new(4).unwrap_or(Width::ONE))
+}
+
+
+/// The tests of a family: `conformance::suite!(name { … })` with the fields of [`Family`] and the golden cases.
+#[macro_export]
+macro_rules! suite {
+    ($name:ident {
+        golden: { exact: [$($exact:literal),*], reference: [$($reference:literal),*],
+                  drafters: [$(($drafter:literal, $target:literal, $precision:ident)),*] },
+        $($field:ident: $value:expr),* $(,)?
+    }) => {
+        mod $name {
+            use $crate::{golden::{self, Golden}, suite::{self, Family}, Check, Failure, Scope};
+
+            fn family() -> Family {
+                Family { $($field: $value),* }
+            }
+
+            fn holds(check: impl FnOnce() -> Check) {
+                if let Err(failure) = check() {
+                    panic!("{failure}");
+                }
+            }
+
+            #[test]
+            fn golden_logits_f32() {
+                holds(|| { $(golden::exact(&Golden::open($exact)?)?;)* Ok(()) });
+            }
+
+            #[test]
+            fn golden_logits_of_low_precision() {
+                holds(|| { $(golden::within_reference(&Golden::open($reference)?)?;)* Ok(()) });
+            }
+
+            #[test]
+            fn golden_rollback() {
+                holds(|| { $(golden::rollback(&Golden::open($exact)?)?;)* Ok(()) });
+            }
+
+            #[test]
+            fn golden_drafts() {
+                holds(|| {
+                    $(golden::drafter(&Golden::open($drafter)?, &Golden::open($target)?, golden::Precision::$precision)?;)*
+                    Ok(())
+                });
+            }
+
+            #[test]
+            fn golden_traces() {
+                holds(|| {
+                    $(golden::trace(&Golden::open($drafter)?, &Golden::open($target)?, golden::Precision::$precision)?;)*
+                    Ok(())
+                });
+            }
+
+            #[test]
+            fn speculative_is_classic() {
+                holds(|| family().random(suite::exactness_of));
+            }
+
+            #[test]
+            fn blocks_are_chains() {
+                holds(|| family().random(suite::blocks_of));
+            }
+
+            #[test]
+            fn rows_are_taken_back() {
+                holds(|| family().random(suite::rollback_of));
+            }
+
+            #[test]
+            fn ends_clip_before_the_commit() {
+                holds(|| family().random(suite::clipping_of));
+            }
+
+            #[test]
+            fn company_changes_nothing() {
+                holds(|| family().random(suite::company_of));
+            }
+
+            #[test]
+            fn the_context_has_an_edge() {
+                holds(|| family().context_edge());
+            }
+
+            #[test]
+            fn misfits_are_refused() {
+                holds(|| family().refusals());
+            }
+
+            #[test]
+            fn the_trained_pair() {
+                holds(|| family().trained(Scope::from_env()));
+            }
+
+            #[test]
+            fn named_checkpoints() {
+                holds(|| family().named(Scope::from_env()));
+            }
+        }
+    };
+}

@@ -1,0 +1,46 @@
+//! The tree stays small, and only families name families.
+
+use conformance::repository::{LIMIT, names_no_family, root, size};
+
+const FAMILIES: [&str; 6] = ["lfm2", "qwen", "muse", "dflash", "dspark", "glimmer"];
+
+#[test]
+fn the_tree_stays_small() {
+    size(&root(), LIMIT).unwrap();
+}
+
+/// Plant: a limit below what is there.
+#[test]
+fn a_tree_over_its_limit_is_seen() {
+    if root().join(".git").exists() {
+        let failure = size(&root(), 1 << 20).unwrap_err().to_string();
+        assert!(failure.contains("the limit is 1048576"), "{failure}");
+    }
+}
+
+#[test]
+fn a_folder_without_git_is_not_run() {
+    let folder = tempfile::tempdir().unwrap();
+    size(folder.path(), 0).unwrap();
+}
+
+#[test]
+fn only_families_name_families() {
+    let folders = ["core/src", "server/src", "cli/src"].map(|folder| root().join(folder));
+    names_no_family(&folders, &FAMILIES, ALLOWED).unwrap();
+}
+
+/// Lines that may name one: (end of the path, part of the line).
+const ALLOWED: &[(&str, &str)] = &[];
+
+/// Plant: a file that asks "is this Muse?", and what is no breach.
+#[test]
+fn a_named_family_is_seen() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = "// Muse is fine here\nfn a() {}\nlet x = family.name == \"Muse\";\nuse allowed_lfm2;\n\n#[cfg(test)]\nmod tests {\n    use lfm2;\n}\n";
+    std::fs::write(folder.path().join("a.rs"), source).unwrap();
+    let folders = [folder.path().to_owned()];
+    let failure = names_no_family(&folders, &FAMILIES, &[("a.rs", "allowed_lfm2")]).unwrap_err().to_string();
+    assert!(failure.contains("a.rs:3:"), "{failure}");
+    assert!(!failure.contains("a.rs:1:") && !failure.contains("a.rs:4:") && !failure.contains("a.rs:8:"), "{failure}");
+}
