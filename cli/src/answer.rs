@@ -10,7 +10,7 @@ use mlxcel_core::{
     text::{Channel, Piece, SpecialTokens, StopMatcher, TextStream},
 };
 
-use crate::{error::Quiet, interrupt::Answering, load::Loaded, prompt::Prompt};
+use crate::{args::RunArgs, error::Quiet, interrupt::Answering, load::Loaded, prompt::Prompt};
 
 /// What an answer is made with.
 pub(crate) struct Settings {
@@ -22,6 +22,17 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
+    /// Checks the arguments as far as that needs no model.
+    pub(crate) fn of(args: &RunArgs) -> Result<Self> {
+        Ok(Self {
+            // Nothing among them names a token, so any vocabulary will do.
+            sampling: args.sampling.settings().validate(usize::MAX)?,
+            max_tokens: args.max_tokens,
+            width: args.speculation.draft_block_size,
+            classic: args.speculation.no_draft,
+        })
+    }
+
     fn speculation(&self, loaded: &Loaded) -> Speculation {
         let declared = || loaded.drafter.as_ref().map(|drafter| drafter.spec().default_width);
         match self.width.or_else(declared) {

@@ -41,7 +41,7 @@ pub(crate) enum Command {
 /// The answer goes to stdout as it is made; everything else goes to stderr. The prompt is the user's message in the
 /// model's chat template, unless `--raw` is given or the model has no template. With neither -p nor anything piped to
 /// stdin, a terminal gets a conversation.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct RunArgs {
     #[command(flatten)]
@@ -80,7 +80,7 @@ pub(crate) struct RunArgs {
 }
 
 /// Which models.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Models")]
 pub(crate) struct ModelArgs {
     /// The target: a folder, or owner/name in the Hugging Face cache [default: the pair inside the program].
@@ -93,7 +93,7 @@ pub(crate) struct ModelArgs {
 }
 
 /// How tokens are chosen. With one seed the tokens are the same with speculation and without.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Sampling")]
 pub(crate) struct SamplingArgs {
     /// Temperature, 0 to 1000000; 0 takes the most likely token.
@@ -132,7 +132,7 @@ impl SamplingArgs {
 }
 
 /// How wide to speculate.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Speculation")]
 pub(crate) struct SpeculationArgs {
     /// Rows of a block, 1 to the drafter's trained width [default: what the drafter says].
@@ -142,6 +142,10 @@ pub(crate) struct SpeculationArgs {
     /// Decode classically, one token at a time.
     #[arg(long, conflicts_with = "draft_block_size")]
     pub(crate) no_draft: bool,
+
+    /// Mark the tokens that the drafter proposed and the target accepted, and those that are the target's own.
+    #[arg(long)]
+    pub(crate) show_speculation: bool,
 }
 
 /// Form of the closing line.

@@ -42,7 +42,7 @@ pub(crate) struct Text {
 }
 
 impl Loaded {
-    /// Loads the models that `args` name, or the pair inside the program; no drafter if `classic`.
+    /// Loads the models that `args` name, or the pair inside the program; the target alone if `classic`.
     pub(crate) fn load(args: &ModelArgs, classic: bool) -> Result<Self> {
         let target = open_target(args.model.as_deref())?;
         let drafter = if classic { None } else { open_drafter(args)? };

@@ -77,7 +77,9 @@ mod tests {
 
     #[test]
     fn an_empty_prompt_is_refused() {
-        for (prompt, raw, fine) in [("", false, false), (" \n\t", false, false), ("", true, false), (" ", true, true)] {
+        for (prompt, raw, fine) in
+            [("", false, false), (" \n\t", false, false), ("", true, false), (" ", true, true)]
+        {
             assert_eq!(read(Some(prompt.to_owned()), raw).is_ok(), fine, "{prompt:?} {raw}");
         }
     }

@@ -71,7 +71,8 @@ impl<W: Write> Screen<W> {
     /// Reasoning stands in a paragraph of its own.
     fn change_channel(&mut self, channel: Channel) -> io::Result<()> {
         let from_reasoning = self.channel == Some(Channel::Reasoning) && channel != Channel::Reasoning;
-        let to_reasoning = channel == Channel::Reasoning && self.channel.is_some_and(|before| before != channel);
+        let to_reasoning =
+            channel == Channel::Reasoning && self.channel.is_some_and(|before| before != channel);
         if from_reasoning || to_reasoning {
             self.bracket(false)?;
             self.out.write_all(b"\n\n")?;
