@@ -6,6 +6,7 @@ use std::{
 };
 
 use anyhow::Result;
+use mlxcel_core::nn::set_threads;
 
 use crate::{
     answer::{Settings, answer},
@@ -26,6 +27,9 @@ pub(crate) fn run(args: RunArgs) -> Result<()> {
     logging::init(args.quiet);
     interrupt::install();
     check(&args)?;
+    if let Some(threads) = args.threads {
+        set_threads(threads);
+    }
     let settings = Settings::of(&args)?;
     let Some(text) = prompt::read(args.prompt.clone(), args.raw)? else {
         if !io::stdout().is_terminal() {

@@ -35,7 +35,7 @@ pub(super) fn set(
     match name {
         "temp" => changed.sampling.temp = number(value).map_err(refused)?,
         "top-p" => changed.sampling.top_p = number(value).map_err(refused)?,
-        "top-k" => changed.sampling.top_k = number(value).map_err(refused)?,
+        "top-k" => changed.sampling.top_k = values::top_k(value).map_err(refused)?,
         "min-p" => changed.sampling.min_p = number(value).map_err(refused)?,
         "seed" => changed.sampling.seed = Some(values::seed(value).map_err(refused)?),
         "max-tokens" => changed.max_tokens = values::tokens(value).map_err(refused)?,

@@ -27,6 +27,7 @@ impl Ended {
 pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mlxcel"));
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.current_dir("/");
     command.env("HF_HUB_CACHE", "/nonexistent/hub").env_remove("NO_COLOR");
     command
 }

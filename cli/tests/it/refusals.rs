@@ -46,6 +46,7 @@ fn flags() {
             ("temperature below 0", with(&["--temp", "-0.5"])),
             ("temperature in words", with(&["--temp", "hot"])),
             ("top-p 0", with(&["--top-p", "0"])),
+            ("no threads", with(&["--threads", "0"])),
             ("top-k below 0", with(&["--top-k", "-1"])),
             ("min-p over 1", with(&["--min-p", "1.5"])),
             ("seed of 65 bits", with(&["--seed", "18446744073709551616"])),
