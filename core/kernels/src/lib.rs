@@ -15,6 +15,7 @@ pub mod delta;
 mod exec;
 mod heads;
 mod isa;
+pub mod linear;
 pub mod math;
 pub mod norm;
 mod parts;

@@ -161,7 +161,7 @@ impl Pool {
             // SAFETY: `run` passes a pointer to its `F`, alive until all chunks are done.
             unsafe { (*context.cast::<F>())(chunk) }
         }
-        assert!(chunks <= u32::MAX as usize, "pool: {chunks} chunks, at most 2^32 - 1");
+        assert!(u32::try_from(chunks).is_ok(), "pool: {chunks} chunks, at most 2^32 - 1");
         let alone = chunks <= 1 || self.workers.is_empty();
         let guard = match if alone { Err(TryLockError::WouldBlock) } else { self.running.try_lock() } {
             Ok(guard) => guard,

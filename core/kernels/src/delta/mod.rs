@@ -170,7 +170,7 @@ pub fn step(
     let out = out.map(Parts::new);
     let job = |head: usize, state: &mut [f32]| {
         let from = from.map(|from| &from[head * head_len..(head + 1) * head_len]);
-        let job = step::Head { shape, rows, count, head, out: out.as_ref() };
+        let job = step::Head { shape, rows, count, index: head, out: out.as_ref() };
         dispatch!(exec.isa, |s| job.run(s, from, state));
     };
     if count * shape.state_len() < STEP_SPLIT {

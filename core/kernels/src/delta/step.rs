@@ -14,7 +14,7 @@ pub(super) struct Head<'a> {
     pub(super) shape: DeltaShape,
     pub(super) rows: DeltaRows<'a>,
     pub(super) count: usize,
-    pub(super) head: usize,
+    pub(super) index: usize,
     /// `[rows, Hv, Dv]`.
     pub(super) out: Option<&'a Parts<'a, f32>>,
 }
@@ -49,7 +49,7 @@ impl Head<'_> {
         vectors: &mut [f32],
     ) -> usize {
         let DeltaShape { key_heads, value_heads, key_dim, value_dim } = self.shape;
-        let key_head = self.head / (value_heads / key_heads);
+        let key_head = self.index / (value_heads / key_heads);
         for row in 0..self.count {
             let qkv = &self.rows.qkv[row * self.shape.qkv_width()..(row + 1) * self.shape.qkv_width()];
             let (q, rest) = qkv.split_at(key_heads * key_dim);
@@ -57,8 +57,8 @@ impl Head<'_> {
             let (unit_k, unit_q) = vectors.split_at_mut(key_dim);
             unit(s, &k[key_head * key_dim..(key_head + 1) * key_dim], 1.0, unit_k);
             unit(s, &q[key_head * key_dim..(key_head + 1) * key_dim], 1.0 / (key_dim as f32).sqrt(), unit_q);
-            let v = &v[self.head * value_dim + column..self.head * value_dim + column + 16 * N];
-            let gate = row * value_heads + self.head;
+            let v = &v[self.index * value_dim + column..self.index * value_dim + column + 16 * N];
+            let gate = row * value_heads + self.index;
             let (alpha, beta) = (s.splat(self.rows.alpha[gate]), s.splat(self.rows.beta[gate]));
 
             let before = if row == 0 { from } else { None };
@@ -87,7 +87,7 @@ impl Head<'_> {
                 }
             }
             if let Some(parts) = self.out {
-                let start = (row * value_heads + self.head) * value_dim + column;
+                let start = (row * value_heads + self.index) * value_dim + column;
                 // SAFETY: one job writes a value head, one group of columns after the other.
                 let part = unsafe { parts.part(start..start + 16 * N) };
                 for (n, part) in part.as_chunks_mut::<16>().0.iter_mut().enumerate() {

@@ -1,7 +1,7 @@
 //! AVX2 and FMA: two registers a vector, `[lanes 0..8, lanes 8..16]`.
 // SAFETY (whole file): an `Avx2` exists only where `Avx2::new` has seen every feature the intrinsics below need;
 // pointers come from references to arrays of the size that is read or written (unaligned forms).
-#![allow(clippy::undocumented_unsafe_blocks)]
+#![allow(clippy::undocumented_unsafe_blocks, clippy::wildcard_imports)]
 
 use std::arch::x86_64::*;
 
@@ -84,7 +84,7 @@ impl Simd for Avx2 {
         to_i32(a: F) -> I = _mm256_cvtps_epi32(a);
         to_f32(a: I) -> F = _mm256_cvtepi32_ps(a);
         bits(a: F) -> I = _mm256_castps_si256(a);
-        from_bits(a: I) -> F = _mm256_castsi256_ps(a);
+        of_bits(a: I) -> F = _mm256_castsi256_ps(a);
         add_i(a: I, b: I) -> I = _mm256_add_epi32(a, b);
         sub_i(a: I, b: I) -> I = _mm256_sub_epi32(a, b);
         max_i(a: I, b: I) -> I = _mm256_max_epi32(a, b);
@@ -121,7 +121,7 @@ impl Simd for Avx2 {
         unsafe {
             let [a, b] = [_mm_loadu_si128(p.as_ptr().cast()), _mm_loadu_si128(p.as_ptr().add(8).cast())];
             let [a, b] = [_mm256_cvtepu16_epi32(a), _mm256_cvtepu16_epi32(b)];
-            self.from_bits(self.shl_i::<16>([a, b]))
+            self.of_bits(self.shl_i::<16>([a, b]))
         }
     }
     #[inline(always)]
@@ -142,7 +142,7 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn first(self, n: usize) -> F {
         let lanes = self.load_i(&std::array::from_fn(|lane| if lane < n { -1 } else { 0 }));
-        self.from_bits(lanes)
+        self.of_bits(lanes)
     }
     #[inline(always)]
     fn any(self, m: F) -> bool {

@@ -1,7 +1,7 @@
 //! AVX-512: one register a vector.
 // SAFETY (whole file): an `Avx512` exists only where `Avx512::new` has seen every feature the intrinsics below need;
 // pointers come from references to arrays of the size that is read or written (unaligned forms).
-#![allow(clippy::undocumented_unsafe_blocks)]
+#![allow(clippy::undocumented_unsafe_blocks, clippy::wildcard_imports)]
 
 use std::arch::x86_64::*;
 
@@ -89,7 +89,7 @@ impl Simd for Avx512 {
         to_i32(a: __m512) -> __m512i = _mm512_cvtps_epi32(a);
         to_f32(a: __m512i) -> __m512 = _mm512_cvtepi32_ps(a);
         bits(a: __m512) -> __m512i = _mm512_castps_si512(a);
-        from_bits(a: __m512i) -> __m512 = _mm512_castsi512_ps(a);
+        of_bits(a: __m512i) -> __m512 = _mm512_castsi512_ps(a);
         splat_i(v: i32) -> __m512i = _mm512_set1_epi32(v);
         load_i(p: &[i32; LANES]) -> __m512i = _mm512_loadu_si512(p.as_ptr().cast());
         store_i(p: &mut [i32; LANES], v: __m512i) = _mm512_storeu_si512(p.as_mut_ptr().cast(), v);

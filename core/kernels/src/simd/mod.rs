@@ -128,7 +128,7 @@ pub trait Simd: Copy + Send + Sync + sealed::Sealed + 'static {
     /// The bits of `a`.
     fn bits(self, a: Self::F) -> Self::I;
     /// The f32 with bits `a`.
-    fn from_bits(self, a: Self::I) -> Self::F;
+    fn of_bits(self, a: Self::I) -> Self::F;
 
     /// `v` in every lane.
     fn splat_i(self, v: i32) -> Self::I;

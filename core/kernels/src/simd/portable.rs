@@ -103,7 +103,7 @@ impl Simd for Portable {
         to_i32(a: F) -> I = round(a);
         to_f32(a: I) -> F = a as f32;
         bits(a: F) -> I = a.to_bits() as i32;
-        from_bits(a: I) -> F = f32::from_bits(a as u32);
+        of_bits(a: I) -> F = f32::from_bits(a as u32);
         add_i(a: I, b: I) -> I = a.wrapping_add(b);
         sub_i(a: I, b: I) -> I = a.wrapping_sub(b);
         max_i(a: I, b: I) -> I = a.max(b);

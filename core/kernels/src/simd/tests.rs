@@ -83,7 +83,7 @@ fn everything<S: Simd>(s: S, a: &[f32; LANES], b: &[f32; LANES], c: &[f32; LANES
         s.select(s.first(5), va, vb),
         s.select(s.first(16), va, vb),
         s.to_f32(ia),
-        s.from_bits(ib),
+        s.of_bits(ib),
         s.splat(a[3]),
         s.load_bf16(&bits(a)),
         s.load_f16(&bits(a)),

@@ -1,0 +1,102 @@
+//! AVX2: codes widened to 16 bit, `vpmaddwd`.
+
+#[allow(clippy::wildcard_imports)]
+use std::arch::x86_64::*;
+
+use super::{Dot, pairs};
+use crate::linear::activations::Step;
+use crate::linear::codes::E2M1_BIASED;
+use crate::simd::{Avx2, Simd};
+
+impl Dot for Avx2 {
+    type Acc = [__m256i; 2];
+    /// Per half of the outputs, the four pairs of a [`Step`].
+    type Unpacked = [[__m256i; 4]; 2];
+
+    #[inline(always)]
+    fn zero(self) -> Self::Acc {
+        self.splat_i(0)
+    }
+    #[inline(always)]
+    fn arrange(self, x: Self::I) -> [Step; 2] {
+        pairs(self, x)
+    }
+    #[inline(always)]
+    fn unpack_nibbles(self, p: &[u8; 64]) -> Self::Unpacked {
+        // SAFETY: the token proves the features; `p` has 64 bytes.
+        unsafe {
+            let mask = _mm256_set1_epi16(15);
+            [0, 32].map(
+                #[inline(always)]
+                |at| {
+                    let v = _mm256_loadu_si256(p.as_ptr().add(at).cast());
+                    [
+                        _mm256_and_si256(v, mask),
+                        _mm256_and_si256(_mm256_srli_epi16::<8>(v), mask),
+                        _mm256_and_si256(_mm256_srli_epi16::<4>(v), mask),
+                        _mm256_srli_epi16::<12>(v),
+                    ]
+                },
+            )
+        }
+    }
+    #[inline(always)]
+    fn unpack_e2m1(self, p: &[u8; 64]) -> Self::Unpacked {
+        // SAFETY: the token proves the features; `p` has 64 bytes, the table 16.
+        unsafe {
+            let table = _mm256_broadcastsi128_si256(_mm_loadu_si128(E2M1_BIASED.as_ptr().cast()));
+            let (nibble, byte) = (_mm256_set1_epi8(15), _mm256_set1_epi16(255));
+            [0, 32].map(
+                #[inline(always)]
+                |at| {
+                    let v = _mm256_loadu_si256(p.as_ptr().add(at).cast());
+                    let low = _mm256_shuffle_epi8(table, _mm256_and_si256(v, nibble));
+                    let high = _mm256_and_si256(_mm256_srli_epi16::<4>(v), nibble);
+                    let high = _mm256_shuffle_epi8(table, high);
+                    [
+                        _mm256_and_si256(low, byte),
+                        _mm256_srli_epi16::<8>(low),
+                        _mm256_and_si256(high, byte),
+                        _mm256_srli_epi16::<8>(high),
+                    ]
+                },
+            )
+        }
+    }
+    #[inline(always)]
+    fn unpack_bytes(self, p: &[u8; 128]) -> Self::Unpacked {
+        // SAFETY: the token proves the features; `p` has 128 bytes.
+        unsafe {
+            let byte = _mm256_set1_epi16(255);
+            [0, 32].map(
+                #[inline(always)]
+                |at| {
+                    let low = _mm256_loadu_si256(p.as_ptr().add(at).cast());
+                    let high = _mm256_loadu_si256(p.as_ptr().add(64 + at).cast());
+                    [
+                        _mm256_and_si256(low, byte),
+                        _mm256_srli_epi16::<8>(low),
+                        _mm256_and_si256(high, byte),
+                        _mm256_srli_epi16::<8>(high),
+                    ]
+                },
+            )
+        }
+    }
+    #[inline(always)]
+    fn dot(self, mut acc: Self::Acc, codes: Self::Unpacked, x: &Step) -> Self::Acc {
+        for t in 0..4 {
+            // SAFETY: the token proves the features.
+            unsafe {
+                let x = _mm256_set1_epi32(x[t] as i32);
+                acc[0] = _mm256_add_epi32(acc[0], _mm256_madd_epi16(codes[0][t], x));
+                acc[1] = _mm256_add_epi32(acc[1], _mm256_madd_epi16(codes[1][t], x));
+            }
+        }
+        acc
+    }
+    #[inline(always)]
+    fn total(self, acc: Self::Acc) -> Self::I {
+        acc
+    }
+}

@@ -1,0 +1,304 @@
+//! Quantized weights: exact integer sums per group, then f32 over the groups in order.
+//!
+//! Per output and row, over groups in order:
+//! `t = sum(code * x_int)` in integers; `acc = fma(t, scale * 2^e, acc)`; `acc = fma(bias, 2^e * sum(x_int), acc)`.
+//!
+//! Layout: blocks of 16 outputs; per block, per group: 16 scales, 16 biases, codes ([`super::codes`]).
+
+use std::ops::Range;
+
+use crate::simd::LANES;
+use crate::{Exec, dispatch};
+
+use super::activations::{LinearScratch, Step};
+use super::buffer::Buffer;
+use super::codes::{Codes, STEP, pack_group};
+use super::dot::Dot;
+use super::format::{FloatType, QuantFormat, e4m3, e8m0};
+use super::walk::{Output, Tile, split, walk};
+use super::weights::{LinearPart, LinearWeights};
+use super::{Rows, read_float};
+
+/// Bytes that a cold tile prefetches ahead in each block's stream.
+const AHEAD: usize = 3072;
+
+/// Quantized weights in blocks.
+pub(super) struct Quantized {
+    data: Buffer,
+    codes: Codes,
+    /// Type of scales and biases.
+    dtype: FloatType,
+    group: usize,
+    inputs: usize,
+    outputs: usize,
+}
+
+impl Quantized {
+    /// Packs checked parts of one format (not mxfp8).
+    pub(super) fn pack(
+        exec: &Exec,
+        parts: &[LinearPart<'_>],
+        format: QuantFormat,
+        inputs: usize,
+    ) -> Quantized {
+        let LinearWeights::Quantized { dtype, .. } = parts[0].weights else {
+            unreachable!("checked by the caller")
+        };
+        let (codes, dtype) = match format {
+            // Codes of 2 and 3 bits are nibbles, of 5 and 6 bits bytes: the same integers.
+            QuantFormat::Affine { bits, .. } => (if bits <= 4 { Codes::Nibble } else { Codes::Byte }, dtype),
+            // Powers of two and 4 significant bits, times 3, fit bf16.
+            QuantFormat::Mxfp4 | QuantFormat::Nvfp4 | QuantFormat::Mxfp8 => (Codes::E2m1, FloatType::Bf16),
+        };
+        let rows = Rows::new(parts);
+        let mut packed = Quantized {
+            data: Buffer::zeroed(1),
+            codes,
+            dtype,
+            group: format.group(),
+            inputs,
+            outputs: rows.len(),
+        };
+        packed.data = Buffer::zeroed(packed.outputs.div_ceil(LANES) * packed.block_bytes());
+        let mut data = std::mem::replace(&mut packed.data, Buffer::zeroed(1));
+        exec.pool.run_chunks(data.bytes_mut(), packed.block_bytes(), |block, out| {
+            for (lane, output) in (block * LANES..packed.outputs).take(LANES).enumerate() {
+                let (part, row) = rows.find(output);
+                packed.pack_row(out, lane, &part.weights, format, row);
+            }
+        });
+        packed.data = data;
+        packed
+    }
+
+    fn pack_row(
+        &self,
+        block: &mut [u8],
+        lane: usize,
+        weights: &LinearWeights<'_>,
+        format: QuantFormat,
+        row: usize,
+    ) {
+        let LinearWeights::Quantized { weight, scales, biases, .. } = *weights else { return };
+        let (size, groups, group_bits) = (self.dtype.size(), self.groups(), self.group * format.bits());
+        for (g, out) in block.chunks_exact_mut(self.group_bytes()).enumerate() {
+            let (head, codes) = out.split_at_mut(self.head_bytes());
+            let at = row * groups + g;
+            pack_group(
+                self.codes,
+                codes,
+                lane,
+                &weight[at * group_bits / 8..][..group_bits / 8],
+                format.bits(),
+            );
+            let (scale, bias) = head.split_at_mut(LANES * size);
+            let (scale, bias) = (&mut scale[lane * size..][..size], &mut bias[lane * size..][..size]);
+            if let QuantFormat::Affine { .. } = format {
+                scale.copy_from_slice(&scales[at * size..][..size]);
+                bias.copy_from_slice(&biases[at * size..][..size]);
+            } else {
+                // (biased - 12) * scale / 2, see `E2M1_BIASED`.
+                let full = if format == QuantFormat::Nvfp4 { e4m3(scales[at]) } else { e8m0(scales[at]) };
+                let bf16 = |v: f32| crate::simd::f32_to_bf16(v).to_le_bytes();
+                scale.copy_from_slice(&bf16(full / 2.0));
+                bias.copy_from_slice(&bf16(full * -6.0));
+            }
+        }
+    }
+
+    fn groups(&self) -> usize {
+        self.inputs / self.group
+    }
+    fn head_bytes(&self) -> usize {
+        2 * LANES * self.dtype.size()
+    }
+    fn group_bytes(&self) -> usize {
+        self.head_bytes() + self.group / STEP * self.codes.step_bytes()
+    }
+    fn block_bytes(&self) -> usize {
+        self.groups() * self.group_bytes()
+    }
+    /// Bytes of the packed weights.
+    pub(super) fn bytes(&self) -> usize {
+        self.data.bytes().len()
+    }
+
+    /// Dequantized weights of output `index`: `fma(code, scale, bias)`.
+    pub(super) fn row(&self, index: usize, out: &mut [f32]) {
+        let (block, lane, size) = (index / LANES, index % LANES, self.dtype.size());
+        let block = &self.data.bytes()[block * self.block_bytes()..][..self.block_bytes()];
+        for (group, out) in block.chunks_exact(self.group_bytes()).zip(out.chunks_exact_mut(self.group)) {
+            let (head, codes) = group.split_at(self.head_bytes());
+            let scale = read_float(self.dtype, &head[lane * size..]);
+            let bias = read_float(self.dtype, &head[(LANES + lane) * size..]);
+            for (step, out) in codes.chunks_exact(self.codes.step_bytes()).zip(out.chunks_exact_mut(STEP)) {
+                for (code, out) in self.codes.get(step, lane).into_iter().zip(out) {
+                    *out = f32::from(code).mul_add(scale, bias);
+                }
+            }
+        }
+    }
+
+    /// `out[r] = weights * x[r]`, `x`: `[rows, in]`, `out`: `[rows, out]`.
+    pub(super) fn forward(&self, exec: &Exec, x: &[f32], out: &mut [f32], scratch: &mut LinearScratch) {
+        let rows = x.len() / self.inputs;
+        scratch.quantize(exec, x, self.inputs, self.group);
+        let (act, output) = (&*scratch, &Output::new(out, self.outputs));
+        split(&exec.pool, rows, self.outputs.div_ceil(LANES), 2 * self.inputs, |blocks, rows| {
+            // Tiles enter the target features one by one; see `Tile for Product`.
+            dispatch!(exec.isa, |s| self.part(s, act, output, blocks, rows));
+        });
+        for (out, groups) in
+            out.chunks_exact_mut(self.outputs).zip(scratch.groups.chunks_exact(self.groups()))
+        {
+            if groups[0].scale.is_nan() {
+                out.fill(f32::NAN); // the same NaN on every instruction set
+            }
+        }
+    }
+
+    fn part<S: Dot>(
+        &self,
+        s: S,
+        act: &LinearScratch,
+        output: &Output,
+        blocks: Range<usize>,
+        rows: Range<usize>,
+    ) {
+        macro_rules! go {
+            ($codes:literal) => {{
+                let product = Product::<S, $codes> { s, weights: self, act, output };
+                // SAFETY: `split` hands each part to one thread; ranges are within the product.
+                unsafe { walk::<S, _>(&product, blocks, rows) }
+            }};
+        }
+        match self.codes {
+            Codes::Nibble => go!(0),
+            Codes::Byte => go!(1),
+            Codes::E2m1 => go!(2),
+        }
+    }
+}
+
+/// A product in progress; `CODES` is [`Codes`] as a number.
+struct Product<'a, S, const CODES: u8> {
+    s: S,
+    weights: &'a Quantized,
+    act: &'a LinearScratch,
+    output: &'a Output,
+}
+
+impl<S: Dot, const CODES: u8> Tile for Product<'_, S, CODES> {
+    #[inline]
+    unsafe fn tile<const M: usize, const NB: usize>(&self, row: usize, block: usize, cold: bool) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if cold {
+                self.s.vectorize(
+                    #[inline(always)]
+                    |_| self.compute::<M, NB, true>(row, block),
+                );
+            } else {
+                self.s.vectorize(
+                    #[inline(always)]
+                    |_| self.compute::<M, NB, false>(row, block),
+                );
+            }
+        }
+    }
+}
+
+impl<S: Dot, const CODES: u8> Product<'_, S, CODES> {
+    const STEP_BYTES: usize = if CODES == 1 { 128 } else { 64 };
+
+    /// # Safety
+    /// As [`Tile::tile`].
+    #[inline(always)]
+    #[expect(clippy::needless_range_loop, reason = "several arrays share an index, which unrolls")]
+    unsafe fn compute<const M: usize, const NB: usize, const COLD: bool>(&self, row: usize, block: usize) {
+        let (s, w) = (self.s, self.weights);
+        let (groups, steps, head) = (w.groups(), w.group / STEP, w.head_bytes());
+        let (group_bytes, block_bytes) = (w.group_bytes(), w.block_bytes());
+        let data = w.data.bytes();
+        debug_assert!((block + NB) * block_bytes <= data.len());
+        debug_assert!((row + M) * groups <= self.act.groups.len());
+        // SAFETY: blocks and rows are within the buffers (asserted above for tests, promised by the caller).
+        unsafe {
+            let weights = data.as_ptr().add(block * block_bytes);
+            let x = self.act.steps.as_ptr().add(row * groups * steps);
+            let scales = self.act.groups.as_ptr().add(row * groups);
+            let mut acc = [[s.splat(0.0); NB]; M];
+            for g in 0..groups {
+                let mut sums = [[s.zero(); NB]; M];
+                for step in 0..steps {
+                    let at = weights.add(g * group_bytes + head + step * Self::STEP_BYTES);
+                    for b in 0..NB {
+                        let at = at.add(b * block_bytes);
+                        if COLD {
+                            prefetch(at.wrapping_add(AHEAD));
+                            if CODES == 1 {
+                                prefetch(at.wrapping_add(AHEAD + 64));
+                            }
+                        }
+                        let codes = match CODES {
+                            0 => s.unpack_nibbles(&*at.cast()),
+                            1 => s.unpack_bytes(&*at.cast()),
+                            _ => s.unpack_e2m1(&*at.cast()),
+                        };
+                        for m in 0..M {
+                            let x: &Step = &*x.add((m * groups + g) * steps + step);
+                            sums[m][b] = s.dot(sums[m][b], codes, x);
+                        }
+                    }
+                }
+                for b in 0..NB {
+                    let at = weights.add(b * block_bytes + g * group_bytes);
+                    if COLD {
+                        prefetch(at.wrapping_add(AHEAD));
+                    }
+                    let (scale, bias) = self.scale_and_bias(at);
+                    for m in 0..M {
+                        let x = &*scales.add(m * groups + g);
+                        let t = s.to_f32(s.total(sums[m][b]));
+                        let sum = s.fma(t, s.mul(scale, s.splat(x.scale)), acc[m][b]);
+                        acc[m][b] = s.fma(bias, s.splat(x.sum), sum);
+                    }
+                }
+            }
+            for m in 0..M {
+                for b in 0..NB {
+                    self.output.store(s, row + m, block + b, acc[m][b]);
+                }
+            }
+        }
+    }
+
+    /// The 16 scales and 16 biases at the start of a group.
+    ///
+    /// # Safety
+    /// `at` is the start of a group; little-endian storage is read as native, which all supported machines are.
+    #[inline(always)]
+    unsafe fn scale_and_bias(&self, at: *const u8) -> (S::F, S::F) {
+        let s = self.s;
+        // SAFETY: the head of a group has these bytes; groups are 64-byte aligned or multiples of 4.
+        unsafe {
+            match self.weights.dtype {
+                FloatType::Bf16 => (s.load_bf16(&*at.cast()), s.load_bf16(&*at.add(32).cast())),
+                FloatType::F16 => (s.load_f16(&*at.cast()), s.load_f16(&*at.add(32).cast())),
+                FloatType::F32 => (s.load(&*at.cast()), s.load(&*at.add(64).cast())),
+            }
+        }
+    }
+}
+
+/// Asks for the cache line at `p`, which need not be a valid address.
+#[inline(always)]
+pub(super) fn prefetch(p: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint, never a fault; part of every x86-64.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(p.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = p;
+}
