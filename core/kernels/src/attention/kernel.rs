@@ -204,13 +204,13 @@ impl Job<'_> {
         for r in 0..R {
             let (row, head) = self.place(at + r);
             let start = (row * heads + head) * dim;
-            for p in 0..P {
-                for half in 0..2 {
+            for (p, halves) in acc[r].iter().enumerate() {
+                for (half, &sum) in halves.iter().enumerate() {
                     let d = (pair + p) * 32 + half * 16;
                     if d < dim {
                         // SAFETY: a query belongs to one tile of one job, so nobody else writes its part of the output.
                         let out = unsafe { self.out.part(start + d..start + (d + 16).min(dim)) };
-                        let value = s.mul(acc[r][p][half], s.splat(inverse[r]));
+                        let value = s.mul(sum, s.splat(inverse[r]));
                         match out.as_chunks_mut::<16>() {
                             ([full], _) => s.store(full, value),
                             _ => s.store_partial(out, value),

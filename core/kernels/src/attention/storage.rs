@@ -61,7 +61,7 @@ impl Stored for F32 {
 
     #[inline(always)]
     fn pair<S: Simd>(s: S, lines: &[Line]) -> [S::F; 2] {
-        [s.from_bits(s.load_i(&lines[0].0)), s.from_bits(s.load_i(&lines[1].0))]
+        [s.of_bits(s.load_i(&lines[0].0)), s.of_bits(s.load_i(&lines[1].0))]
     }
 }
 
@@ -75,6 +75,6 @@ impl Stored for Bf16 {
     #[inline(always)]
     fn pair<S: Simd>(s: S, lines: &[Line]) -> [S::F; 2] {
         let both = s.load_i(&lines[0].0);
-        [s.from_bits(s.shl_i::<16>(both)), s.from_bits(s.and_i(both, s.splat_i(0xffff_0000_u32 as i32)))]
+        [s.of_bits(s.shl_i::<16>(both)), s.of_bits(s.and_i(both, s.splat_i(0xffff_0000_u32 as i32)))]
     }
 }

@@ -27,5 +27,5 @@ pub fn exp<S: Simd>(s: S, x: S::F) -> S::F {
 /// 2^n for n in -126..=127.
 #[inline(always)]
 fn power_of_two<S: Simd>(s: S, n: S::I) -> S::F {
-    s.from_bits(s.shl_i::<23>(s.add_i(n, s.splat_i(127))))
+    s.of_bits(s.shl_i::<23>(s.add_i(n, s.splat_i(127))))
 }

@@ -20,7 +20,7 @@ pub fn log<S: Simd>(s: S, x: S::F) -> S::F {
     let shift = s.select(tiny, s.splat(-25.0), s.splat(0.0));
     let i = s.add_i(s.bits(scaled), s.splat_i(ONE - SQRT_HALF));
     let k = s.add(s.to_f32(s.sub_i(s.sar_i::<23>(i), s.splat_i(127))), shift);
-    let m = s.from_bits(s.add_i(s.and_i(i, s.splat_i(0x007f_ffff)), s.splat_i(SQRT_HALF)));
+    let m = s.of_bits(s.add_i(s.and_i(i, s.splat_i(0x007f_ffff)), s.splat_i(SQRT_HALF)));
 
     let f = s.sub(m, s.splat(1.0));
     let q = s.div(f, s.add(s.splat(2.0), f));

@@ -37,6 +37,6 @@ pub fn tanh<S: Simd>(s: S, x: S::F) -> S::F {
     let e = exp(s, s.add(a, a));
     let large = s.sub(one, s.div(s.splat(2.0), s.add(e, one)));
     let sign = s.and_i(s.bits(x), s.splat_i(i32::MIN));
-    let large = s.from_bits(s.or_i(s.bits(large), sign));
+    let large = s.of_bits(s.or_i(s.bits(large), sign));
     s.select(s.lt(a, s.splat(0.625)), small, large)
 }

@@ -32,5 +32,5 @@ pub fn sin_cos<S: Simd>(s: S, x: S::F) -> (S::F, S::F) {
 #[inline(always)]
 fn flip<S: Simd>(s: S, v: S::F, n: S::I) -> S::F {
     let sign = s.shl_i::<30>(s.and_i(n, s.splat_i(2)));
-    s.mul(v, s.from_bits(s.or_i(sign, s.splat_i(0x3f80_0000))))
+    s.mul(v, s.of_bits(s.or_i(sign, s.splat_i(0x3f80_0000))))
 }
