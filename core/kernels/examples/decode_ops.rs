@@ -18,7 +18,9 @@ fn main() {
         println!("{} on {threads} threads, us at {ROWS:?} rows", isa.name());
         for dtype in [KvDtype::Bf16, KvDtype::F32] {
             for length in [256, 1024, 4096] {
-                report(&format!("attention {dtype:?} T={length}"), |rows| attention(&exec, dtype, length, rows));
+                report(&format!("attention {dtype:?} T={length}"), |rows| {
+                    attention(&exec, dtype, length, rows)
+                });
             }
         }
         report("delta step", |rows| delta(&exec, rows));
@@ -31,7 +33,10 @@ fn main() {
             minimum(|_| activation::silu_mul(&exec, &x, 4608, &mut out))
         });
         if isa == Isa::Avx512 {
-            println!("  attention F32, 512 rows on an empty context: {:.0}", attention(&exec, KvDtype::F32, 0, 512));
+            println!(
+                "  attention F32, 512 rows on an empty context: {:.0}",
+                attention(&exec, KvDtype::F32, 0, 512)
+            );
         }
     }
 }
@@ -70,7 +75,9 @@ fn attention(exec: &Exec, dtype: KvDtype, context: usize, rows: usize) -> f64 {
         })
         .collect();
     let mut out = vec![0.0; q.len()];
-    minimum(|n| attend(exec, Heads::packed(&q, 16, 64), &layers[n % 6], context, Mask::CAUSAL, 0.125, &mut out))
+    minimum(|n| {
+        attend(exec, Heads::packed(&q, 16, 64), &layers[n % 6], context, Mask::CAUSAL, 0.125, &mut out)
+    })
 }
 
 fn delta(exec: &Exec, rows: usize) -> f64 {

@@ -79,7 +79,12 @@ impl Case {
                 }
             }
         }
-        (out, state)
+        let mut lanes = vec![0.0; state.len()];
+        for (i, x) in state.into_iter().enumerate() {
+            let (head, d, c) = (i / value_dim / key_dim, i / value_dim % key_dim, i % value_dim);
+            lanes[self.shape.state_index(head, d, c)] = x;
+        }
+        (out, lanes)
     }
 }
 
