@@ -29,6 +29,8 @@ pub(crate) enum Command {
     Families,
     /// Say what a checkpoint holds, without loading it.
     Inspect(InspectArgs),
+    /// Measure what forwards cost by width, and what speculation gains.
+    Bench(BenchArgs),
     /// Print a script that completes commands in a shell.
     Completions {
         /// The shell.
@@ -158,4 +160,43 @@ pub(crate) enum Stats {
 pub(crate) struct InspectArgs {
     /// A folder, or owner/name in the Hugging Face cache [default: the pair inside the program].
     pub(crate) model: Option<String>,
+}
+
+/// Measure what forwards cost by width, and what speculation gains.
+///
+/// The prompt is made up of ids spread over the vocabulary, so any checkpoint can be measured. What is compared is
+/// measured in turn, and the shortest of the repeats counts.
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    #[command(flatten)]
+    pub(crate) models: ModelArgs,
+
+    /// Rows of context that blocks are forwarded on, and tokens of the prompt that answers follow.
+    #[arg(long, value_name = "ROWS", default_value_t = 256, value_parser = values::tokens)]
+    pub(crate) context: usize,
+
+    /// Tokens of the prompt that prefill is measured with; 0 leaves it out.
+    #[arg(long, value_name = "TOKENS", default_value_t = 512)]
+    pub(crate) prefill: usize,
+
+    /// Tokens of an answer.
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 128, value_parser = values::tokens)]
+    pub(crate) tokens: usize,
+
+    /// Widths to measure.
+    #[arg(long, value_name = "ROWS", value_delimiter = ',', default_value = "1,2,4,8,16", value_parser = values::width)]
+    pub(crate) widths: Vec<Width>,
+
+    /// How often everything is measured.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = values::tokens)]
+    pub(crate) repeat: usize,
+
+    /// Run the drafter for its cost, but propose what a recorded classic run emitted, right with these probabilities by
+    /// position: measures the loop alone.
+    #[arg(long, value_name = "P1,P2,…", value_delimiter = ',', value_parser = crate::commands::rate)]
+    pub(crate) draft_synthetic: Vec<f64>,
+
+    /// One JSON object instead of tables.
+    #[arg(long)]
+    pub(crate) json: bool,
 }

@@ -49,6 +49,7 @@ pub fn run(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> 
         Command::Run(args) => commands::run(args),
         Command::Families => commands::families(),
         Command::Inspect(args) => commands::inspect(&args),
+        Command::Bench(args) => commands::bench(&args),
         Command::Completions { shell } => commands::completions(shell),
     };
     match result {

@@ -85,6 +85,22 @@ impl Loaded {
     }
 }
 
+/// The models that `args` name, without their texts.
+pub(crate) fn models(
+    args: &ModelArgs,
+    executor: Executor,
+) -> Result<(Box<dyn Target>, Option<Box<dyn Drafter>>)> {
+    let Named { name, checkpoint } = open_target(args.model.as_deref())?;
+    let drafter = open_drafter(args)?;
+    let target = load_target(checkpoint, executor).with_context(|| format!("cannot load the target {name}"))?;
+    let load = |drafter: Named| {
+        load_drafter(drafter.checkpoint, target.as_ref(), executor)
+            .with_context(|| format!("cannot load the drafter {}", drafter.name))
+    };
+    let drafter = drafter.map(load).transpose()?;
+    Ok((target, drafter))
+}
+
 impl Text {
     fn load(checkpoint: &Checkpoint) -> Result<Self> {
         let read = |name: &str| match checkpoint.source().bytes(name) {

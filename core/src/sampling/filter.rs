@@ -6,7 +6,7 @@
 //!
 //! A prefix is known by its last id, so the kept ids are never listed and no row is sorted.
 
-use crate::sampling::scan::{Ranked, Scan};
+use crate::sampling::scan::{BLOCK, Ranked, Scan};
 use crate::sampling::settings::SamplingSettings;
 use crate::sampling::weight::{Softmax, mass};
 
@@ -82,37 +82,67 @@ impl Filter {
             None
         }
         .unwrap_or(Ranked::LAST);
-        let lightest = if self.min_p > 0.0 { softmax.logit_of(0.5 * self.min_p) } else { f32::MIN };
+        let lightest = if self.min_p > 0.0 { softmax.logit_at((0.5 * self.min_p).ln()) } else { f32::MIN };
         Kept { last, floor: last.logit().max(lightest), min_p: self.min_p, softmax }
     }
 }
 
-/// The last id of the shortest prefix of `row` with a share of at least `top_p` of its mass.
+/// The last id of the shortest prefix of `row` with a share of at least `top_p` of its mass; `None` if only rounding keeps
+/// the whole row from it.
 fn last_of_row(row: Scan<'_>, top_p: f64, softmax: Softmax, ids: &mut Vec<Ranked>) -> Option<Ranked> {
-    let total = mass(row.logits, softmax);
-    let target = top_p * total;
-    // Ids lighter than (1 − p)/n of the total weigh less than 1 − p of it together, so the prefix has none of them. Half
-    // of that leaves room for rounding.
-    let floor = softmax.logit_of(0.5 * (1.0 - top_p) * total / row.logits.len() as f64).max(f32::MIN);
-    // Buckets follow the ranking: an id of a lower bucket ranks before all ids of a higher one.
-    let scale = BUCKETS as f32 / softmax.exponent(floor).min(-f32::MIN_POSITIVE);
-    let bucket = |logit: f32| ((softmax.exponent(logit) * scale) as usize).min(BUCKETS - 1);
-    let mut masses = [0.0; BUCKETS];
-    let candidates =
-        || row.blocks(floor).flat_map(|(first, block)| (first..).zip(block)).filter(|(_, l)| **l >= floor);
-    for (_, &logit) in candidates() {
-        masses[bucket(logit)] += softmax.weight(logit);
+    let target = top_p * mass(row.logits, softmax);
+    // Most prefixes end well before the second depth; the last one holds all that has a weight.
+    [8.0, 24.0, 88.0].into_iter().find_map(|depth| {
+        let buckets = Buckets { softmax, scale: -(BUCKETS as f32) / depth };
+        // A little deeper, so that rounding leaves out no id of a bucket.
+        let floor = softmax.logit_at(-1.01 * depth as f64).max(f32::MIN);
+        let mut before = 0.0;
+        let reaches = buckets.masses(row, floor).iter().position(|mass| {
+            let reached = before + mass >= target;
+            before += if reached { 0.0 } else { *mass };
+            reached
+        })?;
+        buckets.members(row, floor, reaches as u32, ids);
+        last_of_mass(ids, before, target, softmax)
+    })
+}
+
+/// Ids by their exponent, in [`BUCKETS`] equal parts from 0 down to the depth of the search. An id of a lower bucket ranks
+/// before all ids of a higher one. What is deeper has the number [`BUCKETS`].
+struct Buckets {
+    softmax: Softmax,
+    scale: f32,
+}
+
+impl Buckets {
+    #[inline(always)]
+    fn of(&self, logit: f32) -> u32 {
+        ((self.softmax.exponent(logit) * self.scale) as u32).min(BUCKETS as u32)
     }
-    let mut before = 0.0;
-    let reaches = masses.iter().position(|mass| {
-        let reached = before + mass >= target;
-        before += if reached { 0.0 } else { *mass };
-        reached
-    })?;
-    ids.extend(
-        candidates().filter(|(_, l)| bucket(**l) == reaches).map(|(id, &logit)| Ranked::new(id, logit)),
-    );
-    last_of_mass(ids, before, target, softmax)
+
+    /// The mass of each bucket; `floor` is a logit that none of their ids is below.
+    fn masses(&self, row: Scan<'_>, floor: f32) -> [f64; BUCKETS] {
+        let mut masses = [0.0; BUCKETS + 1];
+        for (_, block) in row.blocks(floor) {
+            let (mut weights, mut buckets) = ([0.0; BLOCK], [0; BLOCK]);
+            for ((weight, bucket), &logit) in weights.iter_mut().zip(&mut buckets).zip(block) {
+                *weight = self.softmax.weight(logit);
+                *bucket = self.of(logit);
+            }
+            for (&bucket, &weight) in buckets[..block.len()].iter().zip(&weights) {
+                masses[bucket as usize] += weight;
+            }
+        }
+        std::array::from_fn(|bucket| masses[bucket])
+    }
+
+    /// Writes the ids of one bucket to `ids`.
+    fn members(&self, row: Scan<'_>, floor: f32, bucket: u32, ids: &mut Vec<Ranked>) {
+        for (first, block) in row.blocks(floor) {
+            let members = (first..).zip(block).filter(|(_, logit)| self.of(**logit) == bucket);
+            ids.extend(members.map(|(id, &logit)| Ranked::new(id, logit)));
+        }
+    }
 }
 
 /// The id at which the running sum over the ranking of `ids`, begun at `sum`, reaches `target`; the last id if none does.

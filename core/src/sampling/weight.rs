@@ -22,9 +22,9 @@ impl Softmax {
         exp(self.exponent(logit)) as f64
     }
 
-    /// A logit that weighs as much as `weight`. Rounding keeps the order, so no f32 that weighs more is below it.
-    pub(crate) fn logit_of(self, weight: f64) -> f32 {
-        (self.best as f64 + self.temperature as f64 * weight.ln()) as f32
+    /// The logit with this exponent. Rounding keeps the order, so no f32 with a larger exponent is below it.
+    pub(crate) fn logit_at(self, exponent: f64) -> f32 {
+        (self.best as f64 + self.temperature as f64 * exponent) as f32
     }
 }
 

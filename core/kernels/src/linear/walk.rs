@@ -88,7 +88,7 @@ pub(super) unsafe fn walk<S: Simd, T: Tile>(tile: &T, blocks: Range<usize>, rows
                         2 => across::<T, 2, 4>(tile, at),
                         3 => across::<T, 3, 2>(tile, at),
                         4 => across::<T, 4, 2>(tile, at),
-                        5 | 9 | 10 => across::<T, 5, 1>(tile, at),
+                        5 | 9 | 10 => across::<T, 5, 2>(tile, at),
                         6 | 11 => across::<T, 6, 1>(tile, at),
                         7 => across::<T, 7, 1>(tile, at),
                         _ => across::<T, 8, 1>(tile, at),

@@ -10,7 +10,7 @@ fn base(flip: Option<usize>) -> CheckpointWriter {
     if let Some(at) = flip {
         large[at] = 8;
     }
-    writer(json!({"hidden_size": 2})).f32("small", &[2], &[1.0, 2.0]).tensor(
+    writer(json!({"hidden_size": 2})).f32("small", &[1, 2], &[1.0, 2.0]).tensor(
         "large",
         super::super::Dtype::U8,
         &[4096],
@@ -34,8 +34,8 @@ fn everything_that_makes_a_model_counts() {
     assert_eq!(first, digest(&base(None).file("README.md", "other")), "nor do other files");
     let different = [
         base(None).config(json!({"hidden_size": 3})),
-        base(None).f32("small", &[2], &[1.0, 2.5]),
-        base(None).f32("small", &[1, 2], &[1.0, 2.0]),
+        base(None).f32("small", &[1, 2], &[1.0, 2.5]),
+        base(None).f32("small", &[2, 1], &[1.0, 2.0]),
         base(None).f32("more", &[0], &[]),
         base(Some(0)),
         base(Some(4095)),

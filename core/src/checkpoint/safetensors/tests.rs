@@ -103,13 +103,15 @@ fn entries_of_the_wrong_form_are_named() {
 fn nearly_valid() -> impl Strategy<Value = Vec<u8>> {
     let dtypes = prop::sample::select(vec![("F32", 4), ("BF16", 2), ("U8", 1), ("I64", 8)]);
     let slip = prop_oneof![12 => Just(0i64), 1 => -2i64..3];
-    let tensor = (dtypes, prop::collection::vec(0u64..4, 0..3), slip.clone(), slip.clone());
+    let tensor = (dtypes, prop::collection::vec(0u64..4, 0..3), (slip.clone(), slip.clone()));
     (prop::collection::vec(tensor, 0..6), slip).prop_map(|(tensors, rest)| {
         let mut at = 0i64;
         let mut entries = Vec::new();
-        for (number, ((dtype, width), shape, first, last)) in tensors.into_iter().enumerate() {
+        for (number, ((dtype, width), shape, (first, last))) in tensors.into_iter().enumerate() {
             let size = shape.iter().product::<u64>() as i64 * width;
-            let (start, end) = ((at + first).max(0), (at + size + last).max(0));
+            // What follows a slipped range follows it closely, so that overlaps are not always holes as well.
+            at = (at + first).max(0);
+            let (start, end) = (at, (at + size + last).max(0));
             entries.push(entry(
                 &format!("t{number}"),
                 dtype,
