@@ -2,3 +2,4 @@
 
 use mlxcel_dflash as _;
 use mlxcel_lfm2 as _;
+use mlxcel_qwen as _;

@@ -14,3 +14,13 @@ pub fn silu_mul(gate_up: &Tensor) -> Result<Tensor> {
     }
     both!(gate_up => silu_mul())
 }
+
+/// `x · factor`, element by element.
+pub fn scale(x: &Tensor, factor: f32) -> Result<Tensor> {
+    both!(x => scale(factor))
+}
+
+/// `cap · tanh(x · multiplier / cap)`, element by element: logits of models that bound them (spec 3.4, 4.3).
+pub fn softcap(x: &Tensor, multiplier: f32, cap: f32) -> Result<Tensor> {
+    both!(x => softcap(multiplier, cap))
+}

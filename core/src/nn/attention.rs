@@ -3,13 +3,30 @@
 use super::{RmsNorm, Rope, Span, Tensor, cpu, mlx, tensor::Repr};
 use crate::{Error, Position, Result, state::KvState};
 
-/// Which keys a query at position `i` sees (spec 0.3, 4.4).
+/// Which keys `j` a query at position `i` sees (spec 0.3, 4.4, 6.4). A window is at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mask {
     /// Keys `j ≤ i`.
     Causal,
     /// Every key, those after the query included: a drafter's block.
     Full,
+    /// Keys `0 ≤ i − j < W`: the last W, the query's own included.
+    Window(usize),
+    /// Keys `|i − j| < W`.
+    Within(usize),
+    /// Keys `|i − j| ≤ W`.
+    WithinInclusive(usize),
+}
+
+impl Mask {
+    /// Rows before a query that it sees at most: as many committed rows must be kept.
+    pub fn reach(self) -> usize {
+        match self {
+            Self::Causal | Self::Full => usize::MAX,
+            Self::Window(window) | Self::Within(window) => window - 1,
+            Self::WithinInclusive(window) => window,
+        }
+    }
 }
 
 impl From<Mask> for mlxcel_kernels::attention::Mask {
@@ -17,6 +34,9 @@ impl From<Mask> for mlxcel_kernels::attention::Mask {
         match mask {
             Mask::Causal => Self::CAUSAL,
             Mask::Full => Self::ALL,
+            Mask::Window(window) => Self::window(window),
+            Mask::Within(window) => Self::within(window),
+            Mask::WithinInclusive(window) => Self::within_inclusive(window),
         }
     }
 }
@@ -63,8 +83,19 @@ impl Attention {
     pub fn forward(&self, qkv: &Tensor, spans: &mut [Span<'_>]) -> Result<Tensor> {
         check("width of queries, keys and values", qkv, self.q_width() + 2 * self.kv_width())?;
         match &qkv.0 {
-            Repr::Mlx(qkv) => mlx::forward(self, qkv, spans).map(Tensor::mlx),
-            Repr::Cpu(qkv) => cpu::forward(self, qkv, spans).map(Tensor::cpu),
+            Repr::Mlx(qkv) => mlx::forward(self, qkv, spans, false).map(Tensor::mlx),
+            Repr::Cpu(qkv) => cpu::forward(self, qkv, spans, false).map(Tensor::cpu),
+        }
+    }
+
+    /// As [`Self::forward`], with a gate of `head_dim` elements behind each head's query, `[rows, q0 | gate0 | q1 | … | k
+    /// | v]`: the result is `attention ⊙ σ(gate)`, head by head. Gates are neither normed nor rotated (spec 2.3).
+    pub fn forward_gated(&self, qkv: &Tensor, spans: &mut [Span<'_>]) -> Result<Tensor> {
+        let width = 2 * (self.q_width() + self.kv_width());
+        check("width of queries, gates, keys and values", qkv, width)?;
+        match &qkv.0 {
+            Repr::Mlx(qkv) => mlx::forward(self, qkv, spans, true).map(Tensor::mlx),
+            Repr::Cpu(qkv) => cpu::forward(self, qkv, spans, true).map(Tensor::cpu),
         }
     }
 

@@ -9,6 +9,7 @@ impl LayerState {
         match self {
             Self::Kv(state) => state.contents(),
             Self::Conv(state) => state.window(),
+            Self::Delta(state) => state.contents(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! One layer's state, whatever its kind.
 
-use super::{ConvState, KvState, StateError};
+use super::{ConvState, DeltaState, KvState, StateError};
 use crate::{Kept, Result, Width};
 
 /// The state of one layer.
@@ -10,6 +10,8 @@ pub enum LayerState {
     Kv(KvState),
     /// Short convolution.
     Conv(ConvState),
+    /// Gated delta net.
+    Delta(DeltaState),
 }
 
 impl LayerState {
@@ -18,6 +20,7 @@ impl LayerState {
         match self {
             Self::Kv(state) => state.len(),
             Self::Conv(state) => state.len(),
+            Self::Delta(state) => state.len(),
         }
     }
 
@@ -31,6 +34,7 @@ impl LayerState {
         match self {
             Self::Kv(state) => state.begin(width),
             Self::Conv(state) => state.begin(width),
+            Self::Delta(state) => state.begin(width),
         }
     }
 
@@ -39,6 +43,7 @@ impl LayerState {
         match self {
             Self::Kv(state) => state.commit(kept),
             Self::Conv(state) => state.commit(kept),
+            Self::Delta(state) => state.commit(kept),
         }
     }
 
@@ -58,11 +63,20 @@ impl LayerState {
         }
     }
 
+    /// The delta net's state.
+    pub fn delta(&mut self) -> Result<&mut DeltaState> {
+        match self {
+            Self::Delta(state) => Ok(state),
+            other => Err(other.wrong("a delta net's state")),
+        }
+    }
+
     /// Computes what is pending.
     pub(crate) fn eval(&self) -> Result<()> {
         match self {
             Self::Kv(state) => state.eval(),
             Self::Conv(state) => state.eval(),
+            Self::Delta(state) => state.eval(),
         }
     }
 
@@ -70,6 +84,7 @@ impl LayerState {
         match self {
             Self::Kv(_) => "keys and values",
             Self::Conv(_) => "a convolution window",
+            Self::Delta(_) => "a delta net's state",
         }
     }
 

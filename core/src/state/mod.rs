@@ -8,12 +8,14 @@
 mod block;
 mod contents;
 mod conv;
+mod delta;
 mod error;
 mod kv;
 mod layer;
 mod sequence;
 
 pub use conv::ConvState;
+pub use delta::DeltaState;
 pub use error::StateError;
 pub use kv::KvState;
 pub use layer::LayerState;

@@ -195,3 +195,45 @@ fn a_forward_that_fails_half_way_is_taken_back() {
     assert_eq!(state.len().unwrap(), 3);
     assert_eq!(contents(&mut state), before);
 }
+
+/// A state that forgets holds what a window sees, by absolute position, on both executors; a block taken back brings
+/// nothing old back and loses nothing.
+#[test]
+fn a_window_forgets_what_nobody_sees() {
+    use mlxcel_kernels::Heads;
+    const KEEP: usize = 7;
+    const ROW: usize = 2 * 8;
+    let row = |t: usize| -> Vec<f32> { (0..ROW).map(|i| (t * 100 + i) as f32).collect() };
+    let rows = |from: usize, count: usize| -> Vec<f32> { (from..from + count).flat_map(row).collect() };
+    let append = |state: &mut KvState, from: usize, count: usize, mlx: bool| {
+        let rows = rows(from, count);
+        if mlx {
+            let array =
+                Array::from_slice(&rows, &[1, count as i32, 2, 8]).transpose_axes(&[0, 2, 1, 3]).unwrap();
+            state.append_mlx(&array, &array).unwrap();
+        } else {
+            state.append_cpu(Heads::packed(&rows, 2, 8), Heads::packed(&rows, 2, 8)).unwrap();
+        }
+    };
+    for mlx in [false, true] {
+        let mut state = KvState::windowed(2, 8, KEEP);
+        let mut len = 0;
+        // Single rows, a chunk longer than the window, and enough of all to grow and move the buffers.
+        for count in (0..2000).map(|i| if i % 50 == 20 { 23 } else { 1 }) {
+            append(&mut state, len, count, mlx);
+            state.eval().unwrap();
+            len += count;
+            state.begin(width(4)).unwrap();
+            append(&mut state, 5000, 4, mlx);
+            assert_eq!(state.positions(), len.saturating_sub(KEEP)..len + 4);
+            state.commit(Kept(0)).unwrap();
+            let seen = len.saturating_sub(KEEP)..len;
+            let head = |head: usize| seen.clone().flat_map(move |t| row(t)[head * 8..][..8].to_vec());
+            let expected: Vec<f32> = [head(0), head(1), head(0), head(1)].into_iter().flatten().collect();
+            assert_eq!(state.contents().unwrap(), expected, "mlx {mlx}: {len} rows");
+        }
+        if let Some(bytes) = state.buffer_bytes() {
+            assert!(bytes < 130_000, "mlx {mlx}: {bytes} bytes are held for {KEEP} rows");
+        }
+    }
+}

@@ -3,7 +3,7 @@
 use mlxcel_core::{
     Error, Position, Result, TokenId, Width,
     family::{Bound, DrafterContext, Observe},
-    nn::{Attention, Embedding, Linear, Loader, Mask, RmsNorm, Rope, Tensor, silu_mul},
+    nn::{Attention, Embedding, Linear, Loader, Mask, RmsNorm, Rope, Tensor, scale, silu_mul},
     state::KvState,
 };
 
@@ -13,6 +13,8 @@ use crate::config::Config;
 pub(crate) struct Backbone {
     /// The target's raw table.
     embedding: Embedding,
+    /// Factor on its rows.
+    embedding_scale: f32,
     /// From the taps, side by side, to one context row.
     fc: Linear,
     hidden_norm: RmsNorm,
@@ -21,6 +23,8 @@ pub(crate) struct Backbone {
 }
 
 struct Layer {
+    /// What a row of the block sees of the context and of the block.
+    mask: Mask,
     input_layernorm: RmsNorm,
     q: Linear,
     kv: Linear,
@@ -36,6 +40,7 @@ impl Backbone {
         let (d, eps) = (config.hidden, config.norm_eps);
         Ok(Self {
             embedding: bound.embedding.clone(),
+            embedding_scale: config.embedding_scale,
             fc: Linear::load(loader, "fc", d, config.taps.len() * d)?,
             hidden_norm: RmsNorm::load(loader, "hidden_norm", d, eps)?,
             layers: (0..config.layers).map(|n| Layer::load(config, loader, n)).collect::<Result<_>>()?,
@@ -44,7 +49,9 @@ impl Backbone {
     }
 
     pub(crate) fn new_context(&self) -> DrafterContext {
-        let state = |layer: &Layer| KvState::new(layer.attention.kv_heads, layer.attention.head_dim);
+        let state = |Layer { attention, mask, .. }: &Layer| {
+            KvState::windowed(attention.kv_heads, attention.head_dim, mask.reach())
+        };
         DrafterContext { layers: self.layers.iter().map(state).collect() }
     }
 
@@ -74,6 +81,9 @@ impl Backbone {
         let mut tokens = vec![mask; rows.rows()];
         tokens[0] = anchor;
         let mut x = self.embedding.lookup(&tokens)?;
+        if self.embedding_scale != 1.0 {
+            x = scale(&x, self.embedding_scale)?;
+        }
         for (layer, context) in self.layers.iter().zip(&mut context.layers) {
             context.begin(rows)?;
             let out = layer.forward(&x, context, position);
@@ -84,7 +94,7 @@ impl Backbone {
     }
 }
 
-/// A context holds every committed row up to `position` and no other.
+/// A context has taken every committed row up to `position` and no other.
 fn check_position(context: &DrafterContext, position: Position) -> Result<()> {
     if context.len() == position.0 {
         return Ok(());
@@ -101,6 +111,7 @@ impl Layer {
         let (gate, up) = (path("mlp.gate_proj"), path("mlp.up_proj"));
         let head_norm = |name: &str| RmsNorm::load(loader, &path(name), config.head_dim, eps);
         Ok(Self {
+            mask: config.masks[n],
             input_layernorm: RmsNorm::load(loader, &path("input_layernorm"), d, eps)?,
             q: Linear::load(loader, &path("self_attn.q_proj"), q, d)?,
             kv: Linear::load_joined(loader, &[(&k_name, kv), (&v_name, kv)], d)?,
@@ -120,11 +131,11 @@ impl Layer {
         })
     }
 
-    /// Every block row sees the whole context and the whole block (spec 4.4).
+    /// The block's rows against the context and the block itself, as far as the mask lets them see (spec 4.4).
     fn forward(&self, x: &Tensor, context: &mut KvState, position: Position) -> Result<Tensor> {
         let u = self.input_layernorm.forward(x)?;
         self.attention.append(&self.kv.forward(&u)?, context)?;
-        let o = self.attention.attend(&self.q.forward(&u)?, context, position, Mask::Full)?;
+        let o = self.attention.attend(&self.q.forward(&u)?, context, position, self.mask)?;
         let mut h = x.clone();
         let u = self.post_attention_layernorm.add_forward(&mut h, &self.out.forward(&o)?)?;
         h.add_assign(&self.down.forward(&silu_mul(&self.gate_up.forward(&u)?)?)?)?;

@@ -1,5 +1,7 @@
 //! Keys and values as MLX arrays.
 
+use std::ops::Range;
+
 use mlx_rs::{
     Array, ops,
     ops::indexing::{TryIndexMutOp, TryIndexOp},
@@ -14,11 +16,14 @@ const GROWTH: usize = 256;
 #[derive(Clone, Debug, Default)]
 pub(super) struct MlxKv {
     buffers: Option<(Array, Array)>,
+    /// Position of the buffers' first row.
+    base: usize,
 }
 
 impl MlxKv {
-    /// Writes rows `[1, kv_heads, rows, head_dim]` at `start`.
+    /// Writes rows `[1, kv_heads, rows, head_dim]` at position `start`.
     pub(super) fn write(&mut self, start: usize, keys: &Array, values: &Array) -> Result<()> {
+        let start = start - self.base;
         let end = start + keys.dim(2) as usize;
         let (mut k, mut v) = match self.buffers.take() {
             Some(buffers) => buffers,
@@ -38,10 +43,24 @@ impl MlxKv {
         Ok(())
     }
 
-    /// The first `len` rows.
-    pub(super) fn read(&self, len: usize) -> Result<(Array, Array)> {
+    /// Forgets the positions before `first`, once they are as many as the buffers grow by.
+    pub(super) fn drop_front(&mut self, first: usize) -> Result<()> {
+        let dropped = first - self.base;
+        if let Some((keys, values)) = &mut self.buffers
+            && dropped >= GROWTH
+        {
+            let rest = (.., .., dropped as i32.., ..);
+            *keys = keys.try_index(rest.clone())?.contiguous()?;
+            *values = values.try_index(rest)?.contiguous()?;
+            self.base = first;
+        }
+        Ok(())
+    }
+
+    /// The rows at `positions`.
+    pub(super) fn read(&self, positions: Range<usize>) -> Result<(Array, Array)> {
         let Some((keys, values)) = &self.buffers else { return Err(super::StateError::Empty.into()) };
-        let range = (.., .., 0..len as i32, ..);
+        let range = (.., .., (positions.start - self.base) as i32..(positions.end - self.base) as i32, ..);
         Ok((keys.try_index(range.clone())?, values.try_index(range)?))
     }
 
@@ -50,6 +69,11 @@ impl MlxKv {
             mlx_rs::transforms::eval([keys, values])?;
         }
         Ok(())
+    }
+
+    #[cfg(test)]
+    pub(super) fn bytes(&self) -> Option<usize> {
+        self.buffers.as_ref().map(|(keys, values)| keys.nbytes() + values.nbytes())
     }
 
     #[cfg(test)]

@@ -2,6 +2,8 @@
 
 mod mlx;
 
+use std::ops::Range;
+
 use mlx_rs::Array;
 use mlxcel_kernels::{
     Heads,
@@ -12,13 +14,17 @@ use self::mlx::MlxKv;
 use super::{StateError, block::Rows};
 use crate::{Error, Kept, Result, Width};
 
-/// All keys and values of a sequence in one attention layer. Rows past [`Self::len`] are never read: taking rows back
-/// only moves the end.
+/// Keys and values of a sequence in one attention layer, by absolute position: all of them, or those that a window still
+/// sees. Rows past [`Self::len`] are never read: taking rows back only moves the end.
 #[derive(Clone, Debug)]
 pub struct KvState {
     kv_heads: usize,
     head_dim: usize,
     rows: Rows,
+    /// Committed rows that later rows may see.
+    keep: usize,
+    /// Position of the first row held.
+    first: usize,
     /// `None` before the first row, which tells the executor.
     store: Option<Store>,
 }
@@ -32,10 +38,16 @@ enum Store {
 impl KvState {
     /// An empty state for `kv_heads` heads of `head_dim`.
     pub fn new(kv_heads: usize, head_dim: usize) -> Self {
-        Self { kv_heads, head_dim, rows: Rows::default(), store: None }
+        Self::windowed(kv_heads, head_dim, usize::MAX)
     }
 
-    /// Rows held, those of an open block included.
+    /// As [`Self::new`], for layers that see at most `keep` rows before a query: older rows are dropped when no open block
+    /// can bring their reader back.
+    pub fn windowed(kv_heads: usize, head_dim: usize, keep: usize) -> Self {
+        Self { kv_heads, head_dim, rows: Rows::default(), keep, first: 0, store: None }
+    }
+
+    /// Rows taken, those of an open block and dropped ones included: the position of the next row.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
@@ -45,8 +57,31 @@ impl KvState {
         self.len() == 0
     }
 
+    /// Positions of the rows held.
+    pub(crate) fn positions(&self) -> Range<usize> {
+        self.first..self.len()
+    }
+
+    /// Drops the rows that no later row sees. Rows that come together still see what was there before the first of them,
+    /// so this happens before they are appended.
+    fn forget(&mut self) -> Result<()> {
+        if self.rows.is_open() {
+            return Ok(());
+        }
+        self.first = self.first.max(self.len().saturating_sub(self.keep));
+        match &mut self.store {
+            Some(Store::Mlx(store)) => store.drop_front(self.first),
+            Some(Store::Cpu(buffer)) => {
+                buffer.drop_front(self.first);
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Opens a block of at most `width` rows.
     pub fn begin(&mut self, width: Width) -> Result<()> {
+        self.forget()?;
         Ok(self.rows.begin(width)?)
     }
 
@@ -68,6 +103,7 @@ impl KvState {
                 return Err(StateError::Shape { what, found: found.to_vec(), expected }.into());
             }
         }
+        self.forget()?;
         let start = self.rows.len();
         self.rows.append(keys.dim(2) as usize)?;
         match self.store.get_or_insert_with(|| Store::Mlx(MlxKv::default())) {
@@ -76,10 +112,10 @@ impl KvState {
         }
     }
 
-    /// The keys and values held, `[1, kv_heads, len, head_dim]` each.
+    /// The keys and values held, `[1, kv_heads, rows held, head_dim]` each.
     pub(crate) fn rows_mlx(&self) -> Result<(Array, Array)> {
         match &self.store {
-            Some(Store::Mlx(store)) => store.read(self.len()),
+            Some(Store::Mlx(store)) => store.read(self.positions()),
             Some(Store::Cpu(_)) => Err(Error::Executors),
             None => Err(StateError::Empty.into()),
         }
@@ -94,6 +130,7 @@ impl KvState {
                 return Err(StateError::Shape { what, found, expected }.into());
             }
         }
+        self.forget()?;
         let start = self.rows.len();
         self.rows.append(keys.rows())?;
         let (kv_heads, head_dim) = (self.kv_heads, self.head_dim);
@@ -116,20 +153,22 @@ impl KvState {
         }
     }
 
-    /// The keys held, then the values, each by head, row and element, raised to f32. For checks.
+    /// The keys that later rows may see, then the values, each by head, row and element, raised to f32. For checks.
     pub fn contents(&self) -> Result<Vec<f32>> {
         if self.is_empty() {
             return Ok(Vec::new());
         }
+        let visible = self.first.max(self.len().saturating_sub(self.keep))..self.len();
         match &self.store {
             Some(Store::Mlx(store)) => {
-                let (keys, values) = store.read(self.len())?;
-                let (mut contents, values) = (crate::nn::mlx::to_host(&keys)?, crate::nn::mlx::to_host(&values)?);
+                let (keys, values) = store.read(visible)?;
+                let (mut contents, values) =
+                    (crate::nn::mlx::to_host(&keys)?, crate::nn::mlx::to_host(&values)?);
                 contents.extend(values);
                 Ok(contents)
             }
             Some(Store::Cpu(buffer)) => {
-                let positions = |head| buffer.positions().map(move |position| (position, head));
+                let positions = |head| visible.clone().map(move |position| (position, head));
                 let rows = (0..self.kv_heads).flat_map(positions);
                 let (keys, values): (Vec<_>, Vec<_>) =
                     rows.map(|(position, head)| buffer.row(position, head)).unzip();
@@ -144,6 +183,16 @@ impl KvState {
         match &self.store {
             Some(Store::Mlx(store)) => store.eval(),
             Some(Store::Cpu(_)) | None => Ok(()),
+        }
+    }
+
+    /// Bytes of the buffers.
+    #[cfg(test)]
+    pub(crate) fn buffer_bytes(&self) -> Option<usize> {
+        match &self.store {
+            Some(Store::Mlx(store)) => store.bytes(),
+            Some(Store::Cpu(buffer)) => Some(buffer.bytes()),
+            None => None,
         }
     }
 
