@@ -21,7 +21,7 @@ mod norm;
 mod rope;
 mod tensor;
 
-pub use activation::{scale, silu_mul, softcap};
+pub use activation::{scale, sigmoid_mul, silu_mul, softcap};
 pub use attention::{Attention, Mask};
 pub use batch::{Batch, Span};
 pub use conv::ShortConv;
