@@ -95,12 +95,13 @@ pub(crate) fn models(
     args: &ModelArgs,
     executor: Executor,
 ) -> Result<(Box<dyn Target>, Option<Box<dyn Drafter>>)> {
-    let Named { name, checkpoint } = open_target(args.model.as_deref())?;
+    let Named { reference, checkpoint, .. } = open_target(args.model.as_deref())?;
     let drafter = open_drafter(args)?;
-    let target = load_target(checkpoint, executor).with_context(|| format!("cannot load the target {name}"))?;
+    let target =
+        load_target(checkpoint, executor).with_context(|| format!("cannot load the target {reference}"))?;
     let load = |drafter: Named| {
         load_drafter(drafter.checkpoint, target.as_ref(), executor)
-            .with_context(|| format!("cannot load the drafter {}", drafter.name))
+            .with_context(|| format!("cannot load the drafter {}", drafter.reference))
     };
     let drafter = drafter.map(load).transpose()?;
     Ok((target, drafter))
