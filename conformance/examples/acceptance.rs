@@ -24,6 +24,7 @@ use mlxcel_core::{
 };
 use mlxcel_dflash as _;
 use mlxcel_lfm2 as _;
+use mlxcel_muse as _;
 use mlxcel_qwen as _;
 
 const TOKENS: usize = 128;

@@ -19,12 +19,12 @@ pub enum Mask {
 }
 
 impl Mask {
-    /// Rows before a query that it sees at most: as many committed rows must be kept.
-    pub fn reach(self) -> usize {
+    /// Rows before a query that it sees at most, so many must be kept; `None` if it sees all of them.
+    pub fn reach(self) -> Option<usize> {
         match self {
-            Self::Causal | Self::Full => usize::MAX,
-            Self::Window(window) | Self::Within(window) => window - 1,
-            Self::WithinInclusive(window) => window,
+            Self::Causal | Self::Full => None,
+            Self::Window(window) | Self::Within(window) => Some(window - 1),
+            Self::WithinInclusive(window) => Some(window),
         }
     }
 }
@@ -78,8 +78,8 @@ impl Attention {
         self.kv_heads * self.head_dim
     }
 
-    /// Causal self-attention of every span over its own state: `qkv` is `[rows, q | k | v]`, the result `[rows, q]`.
-    /// Appends the spans' keys and values to their states.
+    /// Causal self-attention of every span over its own state, within the window where the state is one: `qkv` is
+    /// `[rows, q | k | v]`, the result `[rows, q]`. Appends the spans' keys and values to their states.
     pub fn forward(&self, qkv: &Tensor, spans: &mut [Span<'_>]) -> Result<Tensor> {
         check("width of queries, keys and values", qkv, self.q_width() + 2 * self.kv_width())?;
         match &qkv.0 {
@@ -111,6 +111,7 @@ impl Attention {
     /// Attends from queries `[rows, q]`, the first at position `start`, to all rows of `state`; gives `[rows, q]`.
     pub fn attend(&self, q: &Tensor, state: &KvState, start: Position, mask: Mask) -> Result<Tensor> {
         check("width of queries", q, self.q_width())?;
+        state.check_reach(start, mask)?;
         match &q.0 {
             Repr::Mlx(q) => mlx::attend(self, q, state, start, mask).map(Tensor::mlx),
             Repr::Cpu(q) => cpu::attend(self, q, state.rows_cpu()?, start, mask).map(Tensor::cpu),

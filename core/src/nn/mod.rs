@@ -21,13 +21,13 @@ mod norm;
 mod rope;
 mod tensor;
 
-pub use activation::{scale, silu_mul, softcap};
+pub use activation::{scale, sigmoid_mul, silu_mul, softcap};
 pub use attention::{Attention, Mask};
 pub use batch::{Batch, Span};
 pub use conv::ShortConv;
 pub use delta::{DeltaDims, DeltaWeights, GatedDelta};
 pub use embedding::Embedding;
-pub use executor::Executor;
+pub use executor::{Executor, set_threads};
 pub use linear::Linear;
 pub use loader::Loader;
 pub use norm::RmsNorm;

@@ -1,13 +1,15 @@
 //! One layer's state, whatever its kind.
 
-use super::{ConvState, DeltaState, KvState, StateError};
-use crate::{Kept, Result, Width};
+use super::{ConvState, DeltaState, KvState, StateError, WindowState};
+use crate::{Kept, Result, Width, nn::Mask};
 
 /// The state of one layer.
 #[derive(Clone, Debug)]
 pub enum LayerState {
     /// Full attention.
     Kv(KvState),
+    /// Attention over a sliding window.
+    Window(WindowState),
     /// Short convolution.
     Conv(ConvState),
     /// Gated delta net.
@@ -19,6 +21,7 @@ impl LayerState {
     pub fn len(&self) -> usize {
         match self {
             Self::Kv(state) => state.len(),
+            Self::Window(state) => state.len(),
             Self::Conv(state) => state.len(),
             Self::Delta(state) => state.len(),
         }
@@ -33,6 +36,7 @@ impl LayerState {
     pub fn begin(&mut self, width: Width) -> Result<()> {
         match self {
             Self::Kv(state) => state.begin(width),
+            Self::Window(state) => state.begin(width),
             Self::Conv(state) => state.begin(width),
             Self::Delta(state) => state.begin(width),
         }
@@ -42,6 +46,7 @@ impl LayerState {
     pub fn commit(&mut self, kept: Kept) -> Result<()> {
         match self {
             Self::Kv(state) => state.commit(kept),
+            Self::Window(state) => state.commit(kept),
             Self::Conv(state) => state.commit(kept),
             Self::Delta(state) => state.commit(kept),
         }
@@ -51,6 +56,15 @@ impl LayerState {
     pub fn kv(&mut self) -> Result<&mut KvState> {
         match self {
             Self::Kv(state) => Ok(state),
+            other => Err(other.wrong("keys and values")),
+        }
+    }
+
+    /// The keys and values of an attention layer, and what a query sees of them.
+    pub(crate) fn attention(&mut self) -> Result<(&mut KvState, Mask)> {
+        match self {
+            Self::Kv(state) => Ok((state, Mask::Causal)),
+            Self::Window(state) => Ok(state.rows()),
             other => Err(other.wrong("keys and values")),
         }
     }
@@ -75,6 +89,7 @@ impl LayerState {
     pub(crate) fn eval(&self) -> Result<()> {
         match self {
             Self::Kv(state) => state.eval(),
+            Self::Window(state) => state.eval(),
             Self::Conv(state) => state.eval(),
             Self::Delta(state) => state.eval(),
         }
@@ -83,6 +98,7 @@ impl LayerState {
     fn kind(&self) -> &'static str {
         match self {
             Self::Kv(_) => "keys and values",
+            Self::Window(_) => "a window of keys and values",
             Self::Conv(_) => "a convolution window",
             Self::Delta(_) => "a delta net's state",
         }

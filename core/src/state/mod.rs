@@ -13,6 +13,7 @@ mod error;
 mod kv;
 mod layer;
 mod sequence;
+mod window;
 
 pub use conv::ConvState;
 pub use delta::DeltaState;
@@ -20,6 +21,7 @@ pub use error::StateError;
 pub use kv::KvState;
 pub use layer::LayerState;
 pub use sequence::SequenceState;
+pub use window::WindowState;
 
 #[cfg(test)]
 mod tests;

@@ -20,6 +20,8 @@ pub(crate) struct Backbone {
     hidden_norm: RmsNorm,
     layers: Vec<Layer>,
     norm: RmsNorm,
+    /// Rows of a block at most.
+    width: Width,
 }
 
 struct Layer {
@@ -36,7 +38,13 @@ struct Layer {
 }
 
 impl Backbone {
-    pub(crate) fn load(config: &Config, loader: &Loader<'_>, bound: &Bound<'_>) -> Result<Self> {
+    /// The backbone of a drafter whose blocks have up to `width` rows.
+    pub(crate) fn load(
+        config: &Config,
+        width: Width,
+        loader: &Loader<'_>,
+        bound: &Bound<'_>,
+    ) -> Result<Self> {
         let (d, eps) = (config.hidden, config.norm_eps);
         Ok(Self {
             embedding: bound.embedding.clone(),
@@ -45,26 +53,40 @@ impl Backbone {
             hidden_norm: RmsNorm::load(loader, "hidden_norm", d, eps)?,
             layers: (0..config.layers).map(|n| Layer::load(config, loader, n)).collect::<Result<_>>()?,
             norm: RmsNorm::load(loader, "norm", d, eps)?,
+            width,
         })
     }
 
     pub(crate) fn new_context(&self) -> DrafterContext {
-        let state = |Layer { attention, mask, .. }: &Layer| {
-            KvState::windowed(attention.kv_heads, attention.head_dim, mask.reach())
+        let state = |Layer { attention, mask, .. }: &Layer| match mask.reach() {
+            Some(keep) => KvState::windowed(attention.kv_heads, attention.head_dim, keep, self.width),
+            None => KvState::new(attention.kv_heads, attention.head_dim),
         };
         DrafterContext { layers: self.layers.iter().map(state).collect() }
     }
 
-    /// `c = norm(fc·X)`; every layer keeps the keys and values of the same `c`.
+    /// `c = norm(fc·X)`; every layer keeps the keys and values of the same `c`. Rows that no later block sees are not even
+    /// encoded.
     pub(crate) fn observe(&self, jobs: &mut [Observe<'_>]) -> Result<()> {
         for job in jobs {
             check_position(job.context, job.start)?;
-            let c = self.hidden_norm.forward(&self.fc.forward(job.taps)?)?;
+            let rows = job.taps.rows();
+            let unseen = self.reach().map_or(0, |reach| rows.saturating_sub(reach));
+            for context in &mut job.context.layers {
+                context.skip(unseen)?;
+            }
+            let taps = job.taps.slice_rows(unseen..rows)?;
+            let c = self.hidden_norm.forward(&self.fc.forward(&taps)?)?;
             for (layer, context) in self.layers.iter().zip(&mut job.context.layers) {
                 layer.attention.append(&layer.kv.forward(&c)?, context)?;
             }
         }
         Ok(())
+    }
+
+    /// Rows of the context that a block sees at most; `None` if it sees all of them.
+    fn reach(&self) -> Option<usize> {
+        self.layers.iter().map(|layer| layer.mask.reach()).try_fold(0, |most, reach| Some(most.max(reach?)))
     }
 
     /// The block `[anchor, mask, …]` of `rows` rows at `position`; gives its rows after the final norm, `[rows, hidden]`.

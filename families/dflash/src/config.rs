@@ -15,7 +15,9 @@ pub(crate) const POSITIVE: RangeInclusive<f64> = 1e-6..=1e6;
 pub(crate) fn is_dflash(json: &Json) -> bool {
     let architectures = json.opt_list_of_str("architectures").ok().flatten().unwrap_or_default();
     let named = architectures.iter().any(|name| name.contains("DFlash"));
-    (named || json.has("dflash_config")) && !is_dspark(json)
+    // Assistants may nest their fields alike, and have a family of their own.
+    let assistant = json.opt_str("model_type").ok().flatten().is_some_and(|name| name.ends_with("_assistant"));
+    (named || json.has("dflash_config")) && !is_dspark(json) && !assistant
 }
 
 /// Whether a config is a DSpark drafter: it has a Markov head.
@@ -25,29 +27,44 @@ pub(crate) fn is_dspark(json: &Json) -> bool {
 
 /// Shape of a drafter's backbone, and what it says of its target.
 #[derive(Clone, Debug)]
-pub(crate) struct Config {
-    pub(crate) hidden: usize,
-    pub(crate) layers: usize,
-    pub(crate) heads: usize,
-    pub(crate) kv_heads: usize,
-    pub(crate) head_dim: usize,
-    pub(crate) feed_forward: usize,
-    pub(crate) norm_eps: f32,
-    pub(crate) rope_theta: f32,
-    pub(crate) rope_style: RopeStyle,
-    pub(crate) block_size: usize,
+pub struct Config {
+    /// Width of the residual stream, that of the target.
+    pub hidden: usize,
+    /// Layers.
+    pub layers: usize,
+    /// Query heads.
+    pub heads: usize,
+    /// Key and value heads; divides `heads`.
+    pub kv_heads: usize,
+    /// Elements of a head.
+    pub head_dim: usize,
+    /// Width of the feed-forward.
+    pub feed_forward: usize,
+    /// Epsilon of all norms.
+    pub norm_eps: f32,
+    /// Base of the rotation, on all layers.
+    pub rope_theta: f32,
+    /// Which elements are rotated together.
+    pub rope_style: RopeStyle,
+    /// Rows of the block that it was trained with; DSpark counts proposals.
+    pub block_size: usize,
     /// What the block's rows see, a layer each.
-    pub(crate) masks: Vec<Mask>,
-    pub(crate) mask_token: TokenId,
-    pub(crate) taps: Vec<usize>,
+    pub masks: Vec<Mask>,
+    /// Id that stands for a token to be proposed.
+    pub mask_token: TokenId,
+    /// Layers of the target that it reads.
+    pub taps: Vec<usize>,
     /// Factor on the target's embedding rows.
-    pub(crate) embedding_scale: f32,
-    pub(crate) target_layers: Option<usize>,
-    pub(crate) vocab: Option<usize>,
+    pub embedding_scale: f32,
+    /// Layers of the target, where the config says it.
+    pub target_layers: Option<usize>,
+    /// Ids of the target's vocabulary, where the config says it.
+    pub vocab: Option<usize>,
 }
 
 impl Config {
-    pub(crate) fn read(json: &Json) -> Result<Self> {
+    /// Reads `config.json`; fields of the drafter's own may lie in `dflash_config`. Absent fields are those of DFlash.
+    pub fn read(json: &Json) -> Result<Self> {
         let hidden = json.dim("hidden_size")?;
         let heads = json.dim_or("num_attention_heads", 32)?;
         let kv_heads = json.dim_or("num_key_value_heads", 8)?;

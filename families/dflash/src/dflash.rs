@@ -14,13 +14,41 @@ use crate::{
     config::{Config, POSITIVE},
 };
 
-struct DFlash {
+/// A drafter whose block's rows after the anchor are the proposals, all at once, from the target's raw head.
+pub struct DFlash {
     spec: DrafterSpec,
     backbone: Backbone,
     head: Linear,
     /// Factor on the logits, and the bound that they are pressed under after it.
     output_multiplier: f32,
     softcap: Option<f32>,
+}
+
+impl DFlash {
+    /// The drafter of `family` with this shape, to start with blocks of up to `default_width` rows. Checks the pairing
+    /// first, then takes all tensors of `checkpoint`, by the names of spec 4.2.
+    pub fn load(
+        family: &DrafterFamily,
+        config: &Config,
+        default_width: Width,
+        checkpoint: &Checkpoint,
+        executor: Executor,
+        bound: &Bound<'_>,
+    ) -> Result<Self> {
+        let trained_width = Width::new(config.block_size).unwrap_or(Width::ONE);
+        let spec = DrafterSpec {
+            family: family.name,
+            taps: config.taps.clone(),
+            hidden: config.hidden,
+            mask_token: config.mask_token,
+            trained_width,
+            default_width: trained_width.min(default_width),
+        };
+        check_pairing(&spec, bound.spec, config.target_layers, config.vocab)?;
+        let backbone = Backbone::load(config, trained_width, &Loader::new(checkpoint, executor), bound)?;
+        checkpoint.finish()?;
+        Ok(Self { spec, backbone, head: bound.head.clone(), output_multiplier: 1.0, softcap: None })
+    }
 }
 
 pub(crate) fn load(
@@ -36,21 +64,9 @@ pub(crate) fn load(
     let own = own.as_ref().unwrap_or(json);
     let output_multiplier = own.opt_float_in("output_multiplier", POSITIVE)?.unwrap_or(1.0) as f32;
     let softcap = own.opt_float_in("final_logit_softcapping", POSITIVE)?.map(|cap| cap as f32);
-    let trained_width = Width::new(config.block_size).unwrap_or(Width::ONE);
-    let spec = DrafterSpec {
-        family: family.name,
-        taps: config.taps.clone(),
-        hidden: config.hidden,
-        mask_token: config.mask_token,
-        trained_width,
-        default_width: trained_width.min(Width::EIGHT),
-    };
-    check_pairing(&spec, bound.spec, config.target_layers, config.vocab)?;
     let checkpoint = checkpoint.with_names(strip_model)?;
-    let loader = Loader::new(&checkpoint, executor);
-    let backbone = Backbone::load(&config, &loader, bound)?;
-    checkpoint.finish()?;
-    Ok(Box::new(DFlash { spec, backbone, head: bound.head.clone(), output_multiplier, softcap }))
+    let drafter = DFlash::load(family, &config, Width::EIGHT, &checkpoint, executor, bound)?;
+    Ok(Box::new(DFlash { output_multiplier, softcap, ..drafter }))
 }
 
 /// DFlash 2 adds a convolution around every operator and a selector of candidates (spec 4.1).

@@ -59,7 +59,7 @@ pub(crate) fn load(
         w2: Linear::load(&loader, "markov_head.markov_w2", vocab, rank)?,
     };
     check_confidence_head(json, &loader, config.hidden, rank)?;
-    let backbone = Backbone::load(&config, &loader, bound)?;
+    let backbone = Backbone::load(&config, trained_width, &loader, bound)?;
     checkpoint.finish()?;
     Ok(Box::new(DSpark { spec, backbone, head: bound.head.clone(), markov }))
 }

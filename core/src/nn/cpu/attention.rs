@@ -29,7 +29,7 @@ pub(crate) fn forward(layer: &Attention, qkv: &Rows, spans: &mut [Span<'_>], gat
     let mut result = Ok(());
     let out = Rows::build(qkv.rows(), q_width, |out| {
         result = spans.iter_mut().try_for_each(|span| {
-            let state = span.state.kv()?;
+            let (state, mask) = span.state.attention()?;
             let start = state.len();
             let q = &mut q[span.rows.start * q_width..span.rows.end * q_width];
             let k = &mut k[span.rows.start * kv_width..span.rows.end * kv_width];
@@ -41,7 +41,7 @@ pub(crate) fn forward(layer: &Attention, qkv: &Rows, spans: &mut [Span<'_>], gat
             let kv = state.append_cpu(k, v.slice(span.rows.clone()))?;
             let q = Heads::packed(q, layer.heads, layer.head_dim);
             let out = &mut out[span.rows.start * q_width..span.rows.end * q_width];
-            attention::attend(&exec, q, kv, start, Mask::Causal.into(), layer.scale, out);
+            attention::attend(&exec, q, kv, start, mask.into(), layer.scale, out);
             Ok(())
         });
         if gated {

@@ -26,6 +26,15 @@ pub(crate) fn silu_mul(gate_up: &Rows) -> Result<Rows> {
     }))
 }
 
+/// `x ⊙ σ(gate)`.
+#[expect(clippy::unnecessary_wraps, reason = "both executors have one signature")]
+pub(crate) fn sigmoid_mul(x: &Rows, gate: &Rows) -> Result<Rows> {
+    Ok(Rows::build(x.rows(), x.width(), |out| {
+        out.copy_from_slice(x.values());
+        activation::sigmoid_mul(&Exec::current(), out, Heads::rows_of(gate.values(), gate.width()));
+    }))
+}
+
 /// `x · factor`.
 #[expect(clippy::unnecessary_wraps, reason = "both executors have one signature")]
 pub(crate) fn scale(x: &Rows, factor: f32) -> Result<Rows> {

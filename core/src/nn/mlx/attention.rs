@@ -28,10 +28,10 @@ pub(crate) fn forward(layer: &Attention, qkv: &Array, spans: &mut [Span<'_>], ga
     let kv = slice_features(qkv, k_column..k_column + 2 * kv_width)?;
     let mut rows = Vec::with_capacity(spans.len());
     for span in spans {
-        let state = span.state.kv()?;
+        let (state, mask) = span.state.attention()?;
         let start = Position(state.len());
         append(layer, &slice_rows(&kv, span.rows.clone())?, state)?;
-        rows.push(attend(layer, &slice_rows(&q, span.rows.clone())?, state, start, Mask::Causal)?);
+        rows.push(attend(layer, &slice_rows(&q, span.rows.clone())?, state, start, mask)?);
     }
     let out = concat(&rows.iter().collect::<Vec<_>>(), 0)?;
     match gate {

@@ -69,14 +69,20 @@ pub(crate) fn silu_mul(gate_up: &Array) -> Result<Array> {
     Ok(ops::multiply(silu, up)?)
 }
 
+/// `x ⊙ σ(gate)`.
+pub(crate) fn sigmoid_mul(x: &Array, gate: &Array) -> Result<Array> {
+    Ok(ops::multiply(x, ops::sigmoid(gate)?)?)
+}
+
 /// `x · factor`, in f32 and then rounded once.
 pub(crate) fn scale(x: &Array, factor: f32) -> Result<Array> {
     Ok(ops::multiply(x.as_dtype(Dtype::Float32)?, Array::from_f32(factor))?.as_dtype(x.dtype())?)
 }
 
-/// `cap · tanh(x · multiplier / cap)`.
+/// `cap · tanh(x · multiplier / cap)`, in f32 whatever `x` is: rounded, the flat ends of the curve are full of ties.
 pub(crate) fn softcap(x: &Array, multiplier: f32, cap: f32) -> Result<Array> {
-    scale(&ops::tanh(scale(x, multiplier / cap)?)?, cap)
+    let y = ops::multiply(x.as_dtype(Dtype::Float32)?, Array::from_f32(multiplier / cap))?;
+    Ok(ops::multiply(ops::tanh(&y)?, Array::from_f32(cap))?)
 }
 
 /// RMS norm over the last axis, whatever the shape in front of it.

@@ -23,12 +23,14 @@ pub(super) struct MlxKv {
 impl MlxKv {
     /// Writes rows `[1, kv_heads, rows, head_dim]` at position `start`.
     pub(super) fn write(&mut self, start: usize, keys: &Array, values: &Array) -> Result<()> {
+        let (mut k, mut v) = if let Some(buffers) = self.buffers.take() {
+            buffers
+        } else {
+            self.base = start;
+            (space(GROWTH, keys)?, space(GROWTH, values)?)
+        };
         let start = start - self.base;
         let end = start + keys.dim(2) as usize;
-        let (mut k, mut v) = match self.buffers.take() {
-            Some(buffers) => buffers,
-            None => (space(GROWTH, keys)?, space(GROWTH, values)?),
-        };
         let capacity = k.dim(2) as usize;
         if end > capacity {
             let more = (end - capacity).div_ceil(GROWTH) * GROWTH;
@@ -43,16 +45,15 @@ impl MlxKv {
         Ok(())
     }
 
-    /// Forgets the positions before `first`, once they are as many as the buffers grow by.
-    pub(super) fn drop_front(&mut self, first: usize) -> Result<()> {
-        let dropped = first - self.base;
-        if let Some((keys, values)) = &mut self.buffers
-            && dropped >= GROWTH
-        {
-            let rest = (.., .., dropped as i32.., ..);
-            *keys = keys.try_index(rest.clone())?.contiguous()?;
-            *values = values.try_index(rest)?.contiguous()?;
-            self.base = first;
+    /// Moves the rows at `positions` to the front of buffers with room for `room` more, and forgets all others.
+    pub(super) fn compact(&mut self, positions: Range<usize>, room: usize) -> Result<()> {
+        if let Some((keys, values)) = &mut self.buffers {
+            let range = (positions.start - self.base) as i32..(positions.end - self.base) as i32;
+            for buffer in [keys, values] {
+                let rows = buffer.try_index((.., .., range.clone(), ..))?;
+                *buffer = ops::concatenate(&[&rows, &space(room, &rows)?], 2)?;
+            }
+            self.base = positions.start;
         }
         Ok(())
     }
