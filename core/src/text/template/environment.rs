@@ -14,8 +14,8 @@ use super::{
 pub(super) const NAME: &str = "chat_template";
 /// Steps of one rendering; a step makes at most 64 bytes of text.
 pub(super) const FUEL: u64 = 8_000_000;
-/// Bytes of a prompt.
-pub(super) const MAX_OUTPUT: usize = 16 << 20;
+/// Bytes of a prompt: some two million tokens.
+pub(super) const MAX_OUTPUT: usize = 8 << 20;
 /// Bytes of a template. The longest published ones have some 20 thousand.
 const MAX_SOURCE: usize = 1 << 20;
 /// Macro calls and blocks within each other.
