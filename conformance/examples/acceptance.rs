@@ -65,7 +65,8 @@ fn measure(target: &Path, drafter: &Path, prompts: &Path) -> Check {
     let (pair, text) = Pair::open(target, drafter)?;
     let prompts = Prompt::read(&std::fs::read_to_string(prompts).at(prompts.display())?)?;
     let trained = pair.drafter.spec().trained_width;
-    let widths: Vec<_> = WIDTHS.iter().filter_map(|rows| Width::new(*rows)).filter(|w| *w <= trained).collect();
+    let widths: Vec<_> =
+        WIDTHS.iter().filter_map(|rows| Width::new(*rows)).filter(|w| *w <= trained).collect();
     let mut tallies: BTreeMap<(Width, &str), Tally> = BTreeMap::new();
     let mut different = Vec::new();
     for prompt in &prompts {

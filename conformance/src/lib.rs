@@ -26,6 +26,6 @@ pub mod suite;
 pub mod text;
 
 pub use compare::{argmax, close, max_abs, mean_abs, same_bits};
-pub use guided::Guided;
 pub use failure::{At, Check, Failure, say};
+pub use guided::Guided;
 pub use scope::{Scope, VARIABLE};

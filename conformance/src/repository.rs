@@ -33,7 +33,11 @@ pub fn size(root: &Path, limit: u64) -> Check {
     let total: u64 = sizes.iter().map(|(size, _)| size).sum();
     sizes.sort_unstable_by(|a, b| b.cmp(a));
     let largest: Vec<_> = sizes.iter().take(5).map(|(size, file)| format!("{file} ({size})")).collect();
-    ensure!(total < limit, "{total} bytes are tracked, the limit is {limit}; largest: {}", largest.join(", "));
+    ensure!(
+        total < limit,
+        "{total} bytes are tracked, the limit is {limit}; largest: {}",
+        largest.join(", ")
+    );
     Ok(())
 }
 

@@ -213,10 +213,9 @@ fn check_counters(run: &Run, ask: &Ask) -> Result<(), Failure> {
         expected.proposed += proposed;
         expected.accepted += accepted;
         *widths.entry(proposed + 1).or_default() += 1;
-        for (counts, to) in [
-            (&mut expected.proposed_by_position, proposed),
-            (&mut expected.accepted_by_position, accepted),
-        ] {
+        for (counts, to) in
+            [(&mut expected.proposed_by_position, proposed), (&mut expected.accepted_by_position, accepted)]
+        {
             counts.resize(counts.len().max(to), 0);
             counts[..to].iter_mut().for_each(|count| *count += 1);
         }

@@ -103,7 +103,9 @@ fn parse_pairs(named: &str) -> Result<Vec<(PathBuf, PathBuf)>, Failure> {
     pairs
         .map(|pair| match pair.split_once(':') {
             Some((target, drafter)) => Ok((PathBuf::from(target), PathBuf::from(drafter))),
-            None => Err(Failure::Fixture(format!("{CHECKPOINTS}: {pair:?} is not of the form target:drafter"))),
+            None => {
+                Err(Failure::Fixture(format!("{CHECKPOINTS}: {pair:?} is not of the form target:drafter")))
+            }
         })
         .collect()
 }
@@ -127,7 +129,8 @@ pub fn on_folders(target: &Path, drafter: &Path, scope: Scope) -> Check {
     let tokens = if scope == Scope::Full { 64 } else { 24 };
     for (id, prompt) in &ids {
         for (i, sampling) in settings.iter().enumerate() {
-            let ask = Ask { sampling: sampling.clone(), eos: text.eos.clone(), ..Ask::greedy(prompt, tokens) };
+            let ask =
+                Ask { sampling: sampling.clone(), eos: text.eos.clone(), ..Ask::greedy(prompt, tokens) };
             same_as_classic(pair.models(), &ask, &widths).at(format_args!("{name}: {id}, settings {i}"))?;
         }
     }
@@ -211,7 +214,6 @@ pub fn company_of(pair: Pair, seed: u64) -> Check {
     abandon::failing_forwards(pair.models(), &ask, Width::new(4).unwrap_or(Width::ONE))
 }
 
-
 /// The tests of a family: `conformance::suite!(name { … })` with the fields of [`Family`] and the golden cases.
 #[macro_export]
 macro_rules! suite {
@@ -221,6 +223,8 @@ macro_rules! suite {
         $($field:ident: $value:expr),* $(,)?
     }) => {
         mod $name {
+            #[allow(unused_imports, reason = "the fields may be written with full paths")]
+            use super::*;
             use $crate::{golden::{self, Golden}, suite::{self, Family}, Check, Failure, Scope};
 
             fn family() -> Family {

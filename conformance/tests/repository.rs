@@ -42,5 +42,8 @@ fn a_named_family_is_seen() {
     let folders = [folder.path().to_owned()];
     let failure = names_no_family(&folders, &FAMILIES, &[("a.rs", "allowed_lfm2")]).unwrap_err().to_string();
     assert!(failure.contains("a.rs:3:"), "{failure}");
-    assert!(!failure.contains("a.rs:1:") && !failure.contains("a.rs:4:") && !failure.contains("a.rs:8:"), "{failure}");
+    assert!(
+        !failure.contains("a.rs:1:") && !failure.contains("a.rs:4:") && !failure.contains("a.rs:8:"),
+        "{failure}"
+    );
 }

@@ -41,8 +41,8 @@ fn sampling() -> impl Strategy<Value = SamplingSettings> {
         prop_oneof![Just(0.0f64), 0.0f64..0.3],
     );
     let temperature = prop_oneof![Just(0.0f32), 0.3f32..1.6];
-    (temperature, filters, penalties, bias, any::<u64>(), any::<bool>(), prop::option::of(0usize..4)).prop_map(
-        |(temperature, (top_k, top_p, min_p), penalties, logit_bias, seed, penalised, logprobs)| {
+    (temperature, filters, penalties, bias, any::<u64>(), any::<bool>(), prop::option::of(0usize..4))
+        .prop_map(|(temperature, (top_k, top_p, min_p), penalties, logit_bias, seed, penalised, logprobs)| {
             let (repetition, presence, frequency) = if penalised { penalties } else { (1.0, 0.0, 0.0) };
             SamplingSettings {
                 temperature,
@@ -56,8 +56,7 @@ fn sampling() -> impl Strategy<Value = SamplingSettings> {
                 seed: Some(Seed(seed)),
                 logprobs,
             }
-        },
-    )
+        })
 }
 
 fn cases() -> impl Strategy<Value = Case> {

@@ -2,10 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{
-    RandomModel, RandomPair, Weights, dspark,
-    weights::Packed,
-};
+use super::{RandomModel, RandomPair, Weights, dspark, weights::Packed};
 
 /// What varies between the shapes.
 struct Shape {
@@ -47,12 +44,7 @@ pub fn pairs() -> Vec<RandomPair> {
             kernel: 2,
             ..plain
         },
-        Shape {
-            name: "4 bit",
-            hidden: 64,
-            packed: Packed::Affine { bits: 4, group: 32 },
-            ..plain
-        },
+        Shape { name: "4 bit", hidden: 64, packed: Packed::Affine { bits: 4, group: 32 }, ..plain },
         Shape {
             name: "8 bit, untied",
             hidden: 64,

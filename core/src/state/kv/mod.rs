@@ -124,7 +124,8 @@ impl KvState {
         match &self.store {
             Some(Store::Mlx(store)) => {
                 let (keys, values) = store.read(self.len())?;
-                let (mut contents, values) = (crate::nn::mlx::to_host(&keys)?, crate::nn::mlx::to_host(&values)?);
+                let (mut contents, values) =
+                    (crate::nn::mlx::to_host(&keys)?, crate::nn::mlx::to_host(&values)?);
                 contents.extend(values);
                 Ok(contents)
             }
