@@ -1,1 +1,58 @@
-//! Language models, faster, with the same tokens.
+//! The program `mlxcel`, as a library.
+//!
+//! A program with families of its own links them and calls [`main`]:
+//!
+//! ```ignore
+//! use my_family as _;
+//!
+//! fn main() -> std::process::ExitCode {
+//!     mlxcel::main()
+//! }
+//! ```
+
+mod answer;
+mod args;
+mod closing;
+mod commands;
+mod error;
+mod families;
+mod interrupt;
+mod load;
+mod logging;
+mod output;
+mod prompt;
+mod values;
+
+use std::{ffi::OsString, process::ExitCode};
+
+use clap::Parser;
+
+use args::{Cli, Command};
+
+/// Runs the program on the arguments of the process.
+pub fn main() -> ExitCode {
+    run(std::env::args_os())
+}
+
+/// Runs the program on `arguments`, the program's name first. Returns 0 on success, 1 on failure, 2 for a command line
+/// that cannot be served, 130 after Ctrl-C, 141 when the reader of the output has gone.
+pub fn run(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> ExitCode {
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        // A reader that has gone does not turn `--help` into a failure.
+        Err(refusal) => {
+            let _ = refusal.print();
+            return ExitCode::from(if refusal.use_stderr() { error::USAGE } else { error::SUCCESS });
+        }
+    };
+    let result = match cli.command {
+        Command::Run(args) => commands::run(args),
+        Command::Families => commands::families(),
+        Command::Inspect(args) => commands::inspect(&args),
+        Command::Completions { shell } => commands::completions(shell),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => error::exit(&error),
+    }
+}

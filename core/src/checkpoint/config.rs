@@ -304,6 +304,9 @@ fn list_of_int(range: &RangeInclusive<usize>) -> String {
 }
 
 fn number_in(range: &RangeInclusive<f64>) -> String {
+    if *range == FLOATS {
+        return "a number that an f32 can hold".to_owned();
+    }
     format!("a number in {:?}..={:?}", range.start(), range.end())
 }
 

@@ -198,7 +198,7 @@ impl CheckpointError {
                 "the download may be incomplete: fetch the model again".to_owned()
             }
             Self::Malformed { .. } => "the file may be incomplete or damaged: fetch it again".to_owned(),
-            Self::Json { file, .. } if file == super::index::INDEX => {
+            Self::Json { file, .. } | Self::Field { file, .. } if file == super::index::INDEX => {
                 format!("remove {file} to load the model*.safetensors files as they are")
             }
             Self::ForeignQuantization { .. } => {

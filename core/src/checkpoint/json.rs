@@ -6,6 +6,7 @@
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::error::Category;
 use serde_json::{Map, Value};
 
 use super::{CheckpointError, Result};
@@ -21,7 +22,10 @@ pub(super) fn object(file: &str, bytes: &[u8]) -> Result<Map<String, Value>> {
     let value = Unique
         .deserialize(&mut deserializer)
         .and_then(|value| deserializer.end().map(|()| value))
-        .map_err(|error| refuse(error.to_string()))?;
+        .map_err(|error| match error.classify() {
+            Category::Data => refuse(error.to_string()),
+            Category::Syntax | Category::Eof | Category::Io => refuse(format!("not valid JSON ({error})")),
+        })?;
     match value {
         Value::Object(object) => Ok(object),
         other => Err(refuse(kind(&other).to_owned())),

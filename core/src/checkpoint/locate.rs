@@ -79,7 +79,8 @@ impl HubCache {
             Err(CheckpointError::NotFound { .. }) => {}
             Err(error) => return Err(error),
         }
-        let mut looked = vec![path.display().to_string()];
+        let absolute = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
+        let mut looked = vec![absolute.display().to_string()];
         if let (Some((owner, name)), Some(root)) = (reference.to_str().and_then(repository), &self.root) {
             let folder = root.join(format!("models--{owner}--{name}"));
             if folder.is_dir() {
@@ -89,7 +90,12 @@ impl HubCache {
             }
             looked.push(folder.display().to_string());
         }
-        Err(CheckpointError::NotFound { reference: reference.display().to_string(), looked })
+        let reference = if reference.as_os_str().is_empty() {
+            "(empty)".to_owned()
+        } else {
+            reference.display().to_string()
+        };
+        Err(CheckpointError::NotFound { reference, looked })
     }
 
     fn expanded(&self, reference: &Path) -> PathBuf {

@@ -204,4 +204,6 @@ impl Checkpoint {
 }
 
 #[cfg(test)]
+mod messages;
+#[cfg(test)]
 mod tests;

@@ -6,6 +6,8 @@
 //! lie in the file, have exactly the size of its shape, and together they must cover the data without holes or
 //! overlaps. A property test holds both readers against each other.
 
+use std::cmp::Ordering;
+
 use safetensors::Dtype;
 use safetensors::tensor::TensorInfo;
 use serde::Deserialize;
@@ -55,9 +57,12 @@ impl Shard {
     pub(super) fn parse(file: &str, bytes: Bytes) -> Result<Self> {
         let header = header(file, &bytes)?;
         let data = LENGTH + header.len();
-        let mut tensors = json::object(file, header)?
+        let mut entries = json::object(&format!("{file} header"), header)?;
+        if let Some(metadata) = entries.remove(METADATA) {
+            free_text(file, &metadata)?;
+        }
+        let mut tensors = entries
             .into_iter()
-            .filter(|(name, _)| name != METADATA)
             .map(|(name, entry)| Stored::read(file, name, entry))
             .collect::<Result<Vec<_>>>()?;
         tensors.sort_by(|a, b| (a.start, a.end, &a.name).cmp(&(b.start, b.end, &b.name)));
@@ -119,6 +124,20 @@ impl Stored {
     }
 }
 
+/// Checks that the free text of a header is what the format allows: strings by name.
+fn free_text(file: &str, metadata: &Value) -> Result<()> {
+    let texts = metadata.as_object().is_some_and(|texts| texts.values().all(Value::is_string));
+    if texts || metadata.is_null() {
+        return Ok(());
+    }
+    Err(CheckpointError::Field {
+        file: file.to_owned(),
+        field: METADATA.to_owned(),
+        found: shortened(&metadata.to_string(), 64),
+        expected: "an object of strings".to_owned(),
+    })
+}
+
 /// The header of a file, inside its length field.
 fn header<'a>(file: &str, bytes: &'a [u8]) -> Result<&'a [u8]> {
     let malformed = |found: String, expected: String| CheckpointError::Malformed {
@@ -150,26 +169,28 @@ fn header<'a>(file: &str, bytes: &'a [u8]) -> Result<&'a [u8]> {
 /// Checks that `tensors`, in the order of their bytes, cover `data` bytes without holes, overlaps or a rest.
 fn covers(file: &str, tensors: &[Stored], data: usize) -> Result<()> {
     let mut covered = 0;
-    for tensor in tensors {
-        let Stored { start, end, .. } = *tensor;
-        let wrong = if end > data {
-            Some(format!("a range within the file's {data} bytes of data (the file is cut short?)"))
-        } else if start > covered {
-            Some(format!("a start at {covered} (bytes {covered}..{start} belong to no tensor)"))
-        } else if start < covered {
-            Some(format!("a start at {covered} (the bytes before belong to another tensor)"))
-        } else {
-            None
-        };
-        if let Some(expected) = wrong {
-            return Err(CheckpointError::Tensor {
+    for Stored { name, start, end, .. } in tensors {
+        if *end > data {
+            return Err(CheckpointError::Malformed {
                 file: file.to_owned(),
-                tensor: tensor.name.clone(),
-                found: format!("data_offsets [{start}, {end}]"),
-                expected,
+                found: format!("{data} bytes of data"),
+                expected: format!("{end} or more, since {name} has data_offsets [{start}, {end}]"),
             });
         }
-        covered = end;
+        let owner = match start.cmp(&covered) {
+            Ordering::Equal => None,
+            Ordering::Greater => Some("the bytes between belong to no tensor"),
+            Ordering::Less => Some("the bytes before belong to another tensor"),
+        };
+        if let Some(owner) = owner {
+            return Err(CheckpointError::Tensor {
+                file: file.to_owned(),
+                tensor: name.clone(),
+                found: format!("data_offsets [{start}, {end}]"),
+                expected: format!("a start at {covered}: {owner}"),
+            });
+        }
+        covered = *end;
     }
     if covered == data {
         return Ok(());

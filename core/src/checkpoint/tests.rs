@@ -83,6 +83,20 @@ fn embedded_files_are_a_checkpoint_too() {
 }
 
 #[test]
+fn a_source_gives_files_of_its_folder_only() {
+    let folder = written(&small().file("tokenizer.json", "{}"));
+    let source = Source::Folder(folder.path().to_owned());
+    assert_eq!(source.names().unwrap(), ["config.json", "model.safetensors", "tokenizer.json"]);
+    assert_eq!(&*source.bytes("tokenizer.json").unwrap().unwrap(), b"{}");
+    assert!(source.bytes("vocab.json").unwrap().is_none());
+    assert!(source.contains("tokenizer.json") && !source.contains("vocab.json"));
+    for outside in ["../config.json", "/etc/passwd", "..", ".", "", "a/b", "a\\b", "c:x", "a\0b"] {
+        assert!(source.bytes(outside).is_err(), "{outside}");
+        assert!(!source.contains(outside), "{outside}");
+    }
+}
+
+#[test]
 fn names_follow_the_rule_of_the_family() {
     let rule = |name: &str| match name {
         "model.steps" => None,

@@ -132,6 +132,25 @@ fn check_targets(families: &[&TargetFamily]) -> Result<(), RegistryError> {
     Ok(())
 }
 
+/// What a checkpoint is, as the registry sees it.
+#[derive(Clone, Copy)]
+pub enum Recognised {
+    /// A target of this family.
+    Target(&'static TargetFamily),
+    /// A drafter of this family.
+    Drafter(&'static DrafterFamily),
+    /// Of no linked family.
+    Unknown,
+}
+
+/// Says what a checkpoint is by its config, without loading it.
+pub fn recognise(checkpoint: &Checkpoint) -> Result<Recognised, RegistryError> {
+    if let Some(family) = recognised_drafter(checkpoint)? {
+        return Ok(Recognised::Drafter(family));
+    }
+    Ok(target_of(checkpoint)?.map_or(Recognised::Unknown, Recognised::Target))
+}
+
 /// Loads a checkpoint as a target.
 pub fn load_target(checkpoint: Checkpoint, executor: Executor) -> Result<Box<dyn Target>> {
     let place = place_of(&checkpoint);

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use crate::sampling::error::SamplingError;
-use crate::sampling::filter::Filter;
+use crate::sampling::filter::{Filter, Kept};
 use crate::sampling::history::History;
 use crate::sampling::logprobs::{self, TokenLogprobs};
 use crate::sampling::noise::Noise;
@@ -39,7 +39,7 @@ struct Scratch {
     row: Vec<f32>,
     maxima: Vec<f32>,
     workspace: Vec<f32>,
-    kept: Vec<Ranked>,
+    ids: Vec<Ranked>,
 }
 
 thread_local! {
@@ -90,11 +90,7 @@ impl Sampler {
         suppressed: &[TokenId],
     ) -> Result<TokenId, SamplingError> {
         self.with_row(logits, position, history, suppressed, |row, kept| {
-            let noise = self.noise(position);
-            match kept {
-                Some(kept) => winner::of_kept(kept, noise, self.settings.temperature),
-                None => winner::of_row(row, noise, self.settings.temperature),
-            }
+            winner::of_row(row, kept, self.noise(position), self.settings.temperature)
         })?
         .ok_or(SamplingError::NoFinite { position })
     }
@@ -113,11 +109,8 @@ impl Sampler {
         }
         self.with_row(logits, position, history, suppressed, |row, kept| {
             let mut ids = Vec::new();
-            match kept {
-                Some(kept) => ids.extend_from_slice(kept),
-                None => row.at_least(f32::MIN, &mut ids),
-            }
-            ids.sort_unstable_by_key(|ranked| ranked.id());
+            row.at_least(kept.floor(), &mut ids);
+            ids.retain(|&id| kept.holds(id));
             let temperature = self.settings.temperature as f64;
             let weight = |ranked: &Ranked| ((ranked.logit() as f64 - row.best as f64) / temperature).exp();
             let total: f64 = ids.iter().map(weight).sum();
@@ -125,14 +118,14 @@ impl Sampler {
         })
     }
 
-    /// Processes and filters one row; `use_row` gets it with the kept ids, `None` for all.
+    /// Processes and filters one row; `use_row` gets it with its kept ids.
     fn with_row<T>(
         &self,
         logits: &[f32],
         position: Position,
         history: &History,
         suppressed: &[TokenId],
-        use_row: impl FnOnce(Scan<'_>, Option<&[Ranked]>) -> T,
+        use_row: impl FnOnce(Scan<'_>, Kept) -> T,
     ) -> Result<T, SamplingError> {
         if logits.len() != self.vocabulary.columns() {
             let (found, expected) = (logits.len(), self.vocabulary.columns());
@@ -143,16 +136,13 @@ impl Sampler {
             return Err(SamplingError::NotANumber { position, id, value });
         }
         SCRATCH.with_borrow_mut(|scratch| {
-            let Scratch { row, maxima, workspace, kept } = scratch;
+            let Scratch { row, maxima, workspace, ids } = scratch;
             let processed = process(logits, &self.settings, &self.vocabulary, history, suppressed, row);
             let row = Scan::new(processed, maxima);
             if row.best == f32::NEG_INFINITY {
                 return Err(SamplingError::NoFinite { position });
             }
-            let kept = self.filter.map(|filter| {
-                filter.keep(row, kept, workspace);
-                &kept[..]
-            });
+            let kept = self.filter.map_or(Kept::all(), |filter| filter.keep(row, ids, workspace));
             Ok(use_row(row, kept))
         })
     }

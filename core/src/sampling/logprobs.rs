@@ -3,6 +3,7 @@
 use crate::TokenId;
 use crate::sampling::scan::Scan;
 use crate::sampling::vocabulary::Vocabulary;
+use crate::sampling::weight::{Softmax, mass};
 
 /// Log-probability of one token under the model, before any bias, penalty, temperature or filter.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -24,12 +25,12 @@ pub struct TokenLogprobs {
 
 /// Log-probabilities of `emitted` and of the `top` best ids, from a raw row `[columns]`.
 ///
-/// The normaliser is over all columns, padding included, in f64 and in the order of the ids.
+/// The normaliser is over all columns, padding included: a sum in f64, in an order that only the columns fix, of
+/// exponentials that are right to 2e-7.
 pub(crate) fn of_row(raw: &[f32], emitted: TokenId, top: usize, vocabulary: &Vocabulary) -> TokenLogprobs {
     let (mut maxima, mut workspace, mut ranked) = (Vec::new(), Vec::new(), Vec::new());
     let row = Scan::new(raw, &mut maxima);
-    let best = row.best as f64;
-    let normaliser = best + raw.iter().map(|&logit| (logit as f64 - best).exp()).sum::<f64>().ln();
+    let normaliser = row.best as f64 + mass(raw, Softmax { best: row.best, temperature: 1.0 }).ln();
     let of = |token: TokenId| TokenLogprob { token, logprob: raw[token.index()] as f64 - normaliser };
     // Ids that the tokenizer does not know are few, so take some more and leave those out.
     let unknown = raw.len() - vocabulary.known();

@@ -5,11 +5,14 @@
 pub(crate) struct Ranked(u64);
 
 impl Ranked {
-    pub(crate) fn new(id: u32, logit: f32) -> Self {
+    /// Every finite logit of every id ranks before it, or is it.
+    pub(crate) const LAST: Self = Self::new(u32::MAX, f32::MIN);
+
+    pub(crate) const fn new(id: u32, logit: f32) -> Self {
         // −0 is made +0, so that the order of the bits is the order of the numbers.
         let bits = (logit + 0.0).to_bits();
         let ascending = if bits >> 31 == 0 { bits ^ 0x8000_0000 } else { !bits };
-        Self(u64::from(!ascending) << 32 | u64::from(id))
+        Self(((!ascending) as u64) << 32 | id as u64)
     }
 
     pub(crate) const fn id(self) -> u32 {
@@ -56,12 +59,19 @@ impl<'a> Scan<'a> {
         Self { logits, maxima, best }
     }
 
+    /// Each block with its first id and its maximum.
+    pub(crate) fn blocks_with_maxima(self) -> impl Iterator<Item = (u32, &'a [f32], f32)> {
+        let firsts = (0..).step_by(BLOCK);
+        firsts
+            .zip(self.logits.chunks(BLOCK))
+            .zip(self.maxima)
+            .map(|((first, block), max)| (first, block, *max))
+    }
+
     /// Blocks whose maximum is at least `threshold`, each with its first id.
     pub(crate) fn blocks(self, threshold: f32) -> impl Iterator<Item = (u32, &'a [f32])> {
-        let blocks = self.logits.chunks(BLOCK).zip(self.maxima).enumerate();
-        blocks
-            .filter(move |(_, (_, maximum))| **maximum >= threshold)
-            .map(|(index, (block, _))| ((index * BLOCK) as u32, block))
+        let large = self.blocks_with_maxima().filter(move |(_, _, maximum)| *maximum >= threshold);
+        large.map(|(first, block, _)| (first, block))
     }
 
     /// Appends every id with a finite logit of at least `threshold` to `out`, lowest id first.

@@ -1,10 +1,56 @@
-//! Unnormalised probability of a logit.
+//! Unnormalised probabilities: `exp((l − best)/T)`.
+
+use crate::sampling::scan::LANES;
+
+/// softmax(l/T) of a row before it is normalised; the best logit weighs 1.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Softmax {
+    pub(crate) best: f32,
+    pub(crate) temperature: f32,
+}
+
+impl Softmax {
+    /// `(l − best)/T`, at most 0.
+    #[inline(always)]
+    pub(crate) fn exponent(self, logit: f32) -> f32 {
+        (logit - self.best) / self.temperature
+    }
+
+    /// The weight of a logit, at most 1.
+    #[inline(always)]
+    pub(crate) fn weight(self, logit: f32) -> f64 {
+        exp(self.exponent(logit)) as f64
+    }
+
+    /// The logit with this exponent. Rounding keeps the order, so no f32 with a larger exponent is below it.
+    pub(crate) fn logit_at(self, exponent: f64) -> f32 {
+        (self.best as f64 + self.temperature as f64 * exponent) as f32
+    }
+}
+
+/// Σ of all weights of a row: lane j sums the ids ≡ j (mod [`LANES`]) in order, then the lanes are summed in order.
+pub(crate) fn mass(logits: &[f32], softmax: Softmax) -> f64 {
+    let mut sums = [0.0_f64; LANES];
+    let (chunks, rest) = logits.as_chunks::<LANES>();
+    let mut last = [f32::NEG_INFINITY; LANES];
+    last[..rest.len()].copy_from_slice(rest);
+    for chunk in chunks.iter().chain([&last]) {
+        let mut weights = [0.0; LANES];
+        for (weight, logit) in weights.iter_mut().zip(chunk) {
+            *weight = exp(softmax.exponent(*logit));
+        }
+        for (sum, weight) in sums.iter_mut().zip(weights) {
+            *sum += weight as f64;
+        }
+    }
+    sums.iter().sum()
+}
 
 /// `exp(x)` for `x ≤ 0` to 2e-7 relative, 0 below −87; exactly 1 at 0 and the same bits on every CPU.
 ///
 /// Multiplications and additions only, in this order and without fma, so that it vectorises on any CPU.
 #[inline(always)]
-pub(crate) fn weight(x: f32) -> f32 {
+pub(crate) fn exp(x: f32) -> f32 {
     const LOWEST: f32 = -87.0;
     /// Adding it rounds to an integer, which is then found in the low bits.
     const MAGIC: f32 = 12_582_912.0;
@@ -33,18 +79,18 @@ mod tests {
         for step in 0..=870_000 {
             let x = -(step as f32) * 1e-4;
             let exact = (x as f64).exp();
-            let error = (weight(x) as f64 - exact).abs() / exact;
+            let error = (exp(x) as f64 - exact).abs() / exact;
             assert!(error < 2e-7, "x {x}: relative error {error}");
         }
     }
 
     #[test]
     fn ends() {
-        assert_eq!(weight(0.0), 1.0);
-        assert_eq!(weight(-0.0), 1.0);
-        assert!(weight(-87.0) > 0.0);
-        assert_eq!(weight(-87.001), 0.0);
-        assert_eq!(weight(f32::NEG_INFINITY), 0.0);
+        assert_eq!(exp(0.0), 1.0);
+        assert_eq!(exp(-0.0), 1.0);
+        assert!(exp(-87.0) > 0.0);
+        assert_eq!(exp(-87.001), 0.0);
+        assert_eq!(exp(f32::NEG_INFINITY), 0.0);
     }
 
     #[test]
@@ -52,8 +98,8 @@ mod tests {
         let mut x = 0.0_f32;
         let mut last = 1.0;
         while x > -88.0 {
-            assert!(weight(x) <= last, "at {x}");
-            last = weight(x);
+            assert!(exp(x) <= last, "at {x}");
+            last = exp(x);
             x -= 1e-3;
         }
     }

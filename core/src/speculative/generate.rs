@@ -29,6 +29,8 @@ pub enum Event<'a> {
     Tokens {
         /// The tokens, in order.
         decisions: &'a [Decision],
+        /// How many of them, from the first on, the drafter had proposed.
+        accepted: usize,
     },
 }
 
@@ -61,7 +63,7 @@ pub fn generate(
                 sequence.report_mut().prefill_time += start.elapsed();
                 match decisions.as_slice() {
                     [] => on_event(Event::Prefilled),
-                    decisions => on_event(Event::Tokens { decisions }),
+                    decisions => on_event(Event::Tokens { decisions, accepted: 0 }),
                 }
             }
             Step::Observe => {
@@ -70,9 +72,11 @@ pub fn generate(
                 ControlFlow::Continue(())
             }
             Step::Round => {
+                let before = sequence.report().accepted;
                 let decisions = round(models, &mut sequence)?;
                 sequence.report_mut().decode_time += start.elapsed();
-                on_event(Event::Tokens { decisions: &decisions })
+                let accepted = sequence.report().accepted - before;
+                on_event(Event::Tokens { decisions: &decisions, accepted })
             }
         };
         if flow.is_break() {

@@ -12,7 +12,7 @@ mod report;
 mod request;
 mod sequence;
 
-pub use generate::{Event, Models, generate};
+pub use generate::{Event, Generated, Models, generate};
 pub use report::{Decline, Report};
 pub use request::{Finish, Request, Speculation, Watch};
 pub use sequence::{Sequence, Step};

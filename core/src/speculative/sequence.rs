@@ -311,13 +311,12 @@ fn check_prompt(prompt: &[TokenId], spec: &TargetSpec) -> Result<()> {
 
 /// The drafter's side of a new sequence, or why there is none.
 fn drafting(drafter: Option<&dyn Drafter>, speculation: Speculation) -> Result<Result<Drafting, Decline>> {
+    let Speculation::Fixed(width) = speculation else { return Ok(Err(Decline::Requested)) };
     let Some(drafter) = drafter else { return Ok(Err(Decline::NoDrafter)) };
+    if width == Width::ONE {
+        return Ok(Err(Decline::WidthOne));
+    }
     let spec = drafter.spec();
-    let width = match speculation {
-        Speculation::Off => return Ok(Err(Decline::Requested)),
-        Speculation::Fixed(Width::ONE) => return Ok(Err(Decline::WidthOne)),
-        Speculation::Fixed(width) => width,
-    };
     if width > spec.trained_width {
         return Err(Error::WidthOverLimit { found: width.rows(), limit: spec.trained_width.rows() });
     }

@@ -62,6 +62,11 @@ impl<'a> TextFiles<'a> {
         })
     }
 
+    /// The text of the token that starts a sequence, if `tokenizer_config.json` names one.
+    pub fn bos_token(&self) -> Result<Option<String>, FilesError> {
+        Ok(self.tokenizer_config()?.bos_token.map(|token| token.text().to_owned()))
+    }
+
     /// The part of `tokenizer_config.json` that matters here; empty where the file is missing.
     pub(super) fn tokenizer_config(&self) -> Result<TokenizerConfig, FilesError> {
         parse("tokenizer_config.json", self.tokenizer_config.as_deref())

@@ -1,9 +1,13 @@
-//! Text: tokenizer, incremental detokenizer, chat template, end tokens.
+//! Text: from messages to token ids, and from token ids to the text of an answer.
+//!
+//! [`TextModel`] holds what a checkpoint says about text. A prompt comes from its chat template or from raw text; a
+//! [`TextStream`] turns the answer's tokens into text while it is made. Nothing here needs a model.
 
 mod controls;
 mod detokenizer;
 mod eos;
 mod files;
+mod model;
 mod reasoning;
 mod rendered;
 mod sealed;
@@ -18,6 +22,7 @@ mod tokenizer;
 pub use detokenizer::{Detokenizer, SpecialTokens};
 pub use eos::{EosError, EosSet};
 pub use files::{FilesError, TextFiles};
+pub use model::{Prompt, TextError, TextModel};
 pub use reasoning::{Channel, ReasoningFormat, Splitter};
 pub use rendered::Rendered;
 pub use stop::{StopError, StopMatcher, StopStep};

@@ -54,7 +54,8 @@ impl TokenizerError {
     }
 }
 
-/// The tokenizer of a checkpoint. Encoding adds no special tokens: the chat template writes them.
+/// The tokenizer of a checkpoint. Encoding adds no special tokens, for the chat template writes them; only
+/// [`Self::encode_document`] does.
 pub struct Tokenizer {
     inner: tokenizers::Tokenizer,
     bytes: TokenBytes,
@@ -110,6 +111,17 @@ impl Tokenizer {
         let encoding =
             self.inner.encode_fast(text, false).map_err(|error| TokenizerError::encode(&*error))?;
         Ok(encoding.get_ids().iter().copied().map(TokenId).collect())
+    }
+
+    /// Ids of a raw prompt with the tokens that the file's post-processor adds, usually bos in front; not where the
+    /// prompt starts with it already.
+    pub fn encode_document(&self, text: &str) -> Result<Vec<TokenId>, TokenizerError> {
+        let plain = self.encode(text)?;
+        let full = self.inner.encode_fast(text, true).map_err(|error| TokenizerError::encode(&*error))?;
+        let full: Vec<TokenId> = full.get_ids().iter().copied().map(TokenId).collect();
+        let starts_with_it =
+            full.first().is_some_and(|&id| self.is_special(id) && plain.first() == Some(&id));
+        Ok(if starts_with_it { plain } else { full })
     }
 
     /// Ids of a text that somebody else wrote: the texts of control tokens are encoded as the letters they are.
@@ -299,13 +311,18 @@ mod tests {
     }
 
     #[test]
-    fn no_special_tokens_are_added() {
+    fn special_tokens_are_added_to_documents_only() {
         let mut json = byte_fallback_json();
         json["post_processor"] = json!({"type": "TemplateProcessing",
             "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
             "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
             "special_tokens": {"<s>": {"id": "<s>", "ids": [1], "tokens": ["<s>"]}}});
-        assert!(!build(&json).encode("a").unwrap().contains(&TokenId(1)));
+        let tokenizer = build(&json);
+        assert!(!tokenizer.encode("a").unwrap().contains(&TokenId(1)));
+        let document = tokenizer.encode_document("a").unwrap();
+        assert_eq!(document[0], TokenId(1));
+        assert_eq!(document[1..], tokenizer.encode("a").unwrap());
+        assert_eq!(tokenizer.encode_document("<s>a").unwrap(), tokenizer.encode("<s>a").unwrap());
     }
 
     #[test]

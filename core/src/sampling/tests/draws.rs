@@ -28,7 +28,7 @@ fn chi_square(counts: &[u64], probabilities: &[f64]) -> f64 {
 }
 
 const IDS: usize = 4096;
-const DRAWS: usize = 60_000;
+const DRAWS: usize = 20_000;
 
 /// A Zipf-like row: the first 100 ids have about 60 % at temperature 1, the last 2000 about 4 %. Ids are shuffled.
 fn zipf() -> Vec<f32> {
@@ -96,12 +96,13 @@ fn the_check_sees_a_bias() {
     let ratio = draws_against_softmax(&logits, 1.0, |i| pick(&whole, &logits, i / 2));
     assert!(ratio > 1.0, "noise shared by two positions passed with {ratio} of the bound");
 
-    let warmer = sampler(seeded(1, 1.05), IDS);
+    let warmer = sampler(seeded(1, 1.1), IDS);
     let ratio = draws_against_softmax(&logits, 1.0, |i| pick(&warmer, &logits, i));
-    assert!(ratio > 1.0, "a temperature 5 % too high passed with {ratio} of the bound");
+    assert!(ratio > 1.0, "a temperature 10 % too high passed with {ratio} of the bound");
 }
 
 const FEW: usize = 16;
+const PAIRED: usize = 60_000;
 
 /// χ² of pairs of draws against the product of their distributions; neighbours are draws `i` and `i + 1`.
 fn pairs_against_product(logits: &[f32], draws: impl Iterator<Item = TokenId>) -> f64 {
@@ -123,23 +124,23 @@ fn neighbouring_positions_choices_and_seeds_are_independent() {
         pick(&Sampler::new(settings, choice, Arc::new(Vocabulary::all(FEW))), &logits, position)
     };
     for (name, ratio) in [
-        ("positions", pairs_against_product(&logits, (0..DRAWS).map(|i| token(9, 0, i)))),
-        ("choices", pairs_against_product(&logits, (0..DRAWS).map(|i| token(9, i as u64, 3)))),
-        ("seeds", pairs_against_product(&logits, (0..DRAWS).map(|i| token(i as u64, 0, 3)))),
+        ("positions", pairs_against_product(&logits, (0..PAIRED).map(|i| token(9, 0, i)))),
+        ("choices", pairs_against_product(&logits, (0..PAIRED).map(|i| token(9, i as u64, 3)))),
+        ("seeds", pairs_against_product(&logits, (0..PAIRED).map(|i| token(i as u64, 0, 3)))),
         (
             "seed and position",
-            pairs_against_product(&logits, (0..DRAWS).map(|i| token((i % 2) as u64, 0, i / 2 + i % 2))),
+            pairs_against_product(&logits, (0..PAIRED).map(|i| token((i % 2) as u64, 0, i / 2 + i % 2))),
         ),
         (
             "choice and position",
-            pairs_against_product(&logits, (0..DRAWS).map(|i| token(9, (i % 2) as u64, i / 2))),
+            pairs_against_product(&logits, (0..PAIRED).map(|i| token(9, (i % 2) as u64, i / 2))),
         ),
     ] {
         assert!(ratio < 1.0, "{name}: {ratio} of the bound");
     }
     // One draw in ten repeats its neighbour's noise.
     let ratio =
-        pairs_against_product(&logits, (0..DRAWS).map(|i| token(9, 0, if i % 20 == 1 { i - 1 } else { i })));
+        pairs_against_product(&logits, (0..PAIRED).map(|i| token(9, 0, if i % 20 == 1 { i - 1 } else { i })));
     assert!(ratio > 1.0, "correlated neighbours passed with {ratio} of the bound");
 }
 

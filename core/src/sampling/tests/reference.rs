@@ -1,7 +1,7 @@
 //! The definition of a decision, written out: full sort, all noise, no shortcuts.
 
 use super::*;
-use crate::sampling::weight::weight;
+use crate::sampling::weight::Softmax;
 
 /// Everything that a decision depends on.
 #[derive(Clone, Debug)]
@@ -67,7 +67,8 @@ impl Case {
             ranking.truncate(settings.top_k);
         }
         let Some(&(_, best)) = ranking.first() else { return ranking };
-        let mass = |logit: f32| weight((logit - best) / settings.temperature) as f64;
+        let softmax = Softmax { best, temperature: settings.temperature };
+        let mass = |logit: f32| softmax.weight(logit);
         if settings.top_p < 1.0 && settings.temperature > 0.0 {
             let target = settings.top_p * ranking.iter().map(|&(_, logit)| mass(logit)).sum::<f64>();
             let mut sum = 0.0;

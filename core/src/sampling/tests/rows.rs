@@ -149,7 +149,7 @@ fn log_probabilities_of_a_long_row_add_up() {
     assert_eq!(logprobs.top.len(), 20);
     for (found, (id, p)) in logprobs.top.iter().zip(expected) {
         assert_eq!(found.token, id);
-        assert!((found.logprob - p.ln()).abs() < 1e-9);
+        assert!((found.logprob - p.ln()).abs() < 3e-7);
     }
 }
 

@@ -9,7 +9,7 @@ use minijinja::{
 use super::{
     TemplateError,
     error::{Raise, describe},
-    python,
+    json,
 };
 
 /// Name of the one template of an environment.
@@ -36,9 +36,7 @@ pub(super) fn compile(file: &'static str, source: &str) -> Result<Environment<'s
     environment.set_fuel(Some(FUEL));
     environment.set_recursion_limit(MAX_DEPTH);
     environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
-    environment.set_formatter(|out, _, value| python::write(out, value));
-    environment.add_filter("string", |value: &Value| python::to_text(value));
-    environment.add_filter("tojson", python::to_json);
+    environment.add_filter("tojson", json::to_json);
     environment.add_function("raise_exception", raise_exception);
     environment.add_function("strftime_now", strftime_now);
     environment.add_template_owned(NAME, without_generation_tags(source)).map_err(|error| {
@@ -76,7 +74,7 @@ impl io::Write for Bounded {
 }
 
 fn raise_exception(message: &Value) -> Result<Value, Error> {
-    let message = python::to_text(message)?;
+    let message = message.to_string();
     Err(Error::new(ErrorKind::InvalidOperation, message.clone()).with_source(Raise(message)))
 }
 

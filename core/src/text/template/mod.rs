@@ -5,8 +5,8 @@
 
 mod environment;
 mod error;
+mod json;
 mod messages;
-mod python;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -69,6 +69,14 @@ impl ChatTemplate {
         Ok(Self { default: compile(default)?, tool_use: tool_use.map(compile).transpose()?, special })
     }
 
+    /// Whether the template asks for the variable, `enable_thinking` for one.
+    pub fn reads(&self, variable: &str) -> bool {
+        std::iter::once(&self.default).chain(&self.tool_use).any(|compiled| {
+            let template = compiled.environment.get_template(NAME);
+            template.is_ok_and(|template| template.undeclared_variables(false).contains(variable))
+        })
+    }
+
     /// Renders a conversation. Control tokens in messages, tools and further variables are marked as text; only
     /// reasoning tags that the template itself looks for stay whole in the assistant's own messages.
     pub fn render(&self, request: ChatRequest<'_>, tokenizer: &Tokenizer) -> Result<Rendered, TemplateError> {
@@ -122,7 +130,7 @@ impl Compiled {
         let template = self.environment.get_template(NAME).map_err(|error| TemplateError::render(&error))?;
         environment::render(
             &template,
-            variables.iter().map(|(name, value)| (name.as_str(), python::from_json(value))),
+            variables.iter().map(|(name, value)| (name.as_str(), json::from_json(value))),
         )
     }
 

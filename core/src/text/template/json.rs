@@ -1,9 +1,9 @@
-//! Values written as Python writes them, for templates were tried with Jinja2 only.
+//! JSON into the template and out of it, written as Python writes it.
 
 use std::fmt::Write as _;
 
 use minijinja::{
-    Error, ErrorKind, Output, Value,
+    Error, ErrorKind, Value,
     value::{Kwargs, ValueKind},
 };
 use serde_json::Value as Json;
@@ -29,26 +29,6 @@ pub(super) fn from_json(json: &Json) -> Value {
     }
 }
 
-/// `{{ value }}`.
-pub(super) fn write(out: &mut Output<'_>, value: &Value) -> Result<(), Error> {
-    match value.as_str() {
-        Some(text) => out.write_str(text),
-        None => out.write_str(&to_text(value)?),
-    }
-    .map_err(Error::from)
-}
-
-/// Python's `str(value)`; an undefined value is empty.
-pub(super) fn to_text(value: &Value) -> Result<String, Error> {
-    let mut text = String::new();
-    match value.as_str() {
-        Some(string) => text.push_str(string),
-        None if value.is_undefined() => {}
-        None => PYTHON.write(&mut text, value, 0)?,
-    }
-    Ok(text)
-}
-
 /// `value | tojson`: `json.dumps(value, ensure_ascii=False)`, with `indent`, `separators`, `sort_keys` and
 /// `ensure_ascii` where they are given. Unlike Jinja2's own filter it escapes no HTML.
 pub(super) fn to_json(value: &Value, kwargs: Kwargs) -> Result<String, Error> {
@@ -63,40 +43,25 @@ pub(super) fn to_json(value: &Value, kwargs: Kwargs) -> Result<String, Error> {
         _ => (item, ": "),
     };
     let style = Style {
-        words: ["null", "true", "false"],
         item,
         key,
         indent: indent.map(|spaces| spaces.min(16)),
         sort: sort == Some(true),
         ascii: ascii == Some(true),
-        quote: json_quote,
     };
     let mut text = String::new();
     style.write(&mut text, value, 0)?;
     Ok(text)
 }
 
-/// How values are written.
+/// How a value is written.
 struct Style<'s> {
-    words: [&'static str; 3],
     item: &'s str,
     key: &'s str,
     indent: Option<usize>,
     sort: bool,
     ascii: bool,
-    quote: fn(&mut String, &str, bool),
 }
-
-/// Python's `repr`.
-const PYTHON: Style<'static> = Style {
-    words: ["None", "True", "False"],
-    item: ", ",
-    key: ": ",
-    indent: None,
-    sort: false,
-    ascii: false,
-    quote: python_quote,
-};
 
 impl Style<'_> {
     fn write(&self, out: &mut String, value: &Value, depth: usize) -> Result<(), Error> {
@@ -104,9 +69,9 @@ impl Style<'_> {
             return Err(Error::new(ErrorKind::InvalidOperation, "value is nested too deep to be written"));
         }
         match value.kind() {
-            ValueKind::None => out.push_str(self.words[0]),
-            ValueKind::Bool => out.push_str(self.words[if value.is_true() { 1 } else { 2 }]),
-            ValueKind::String => (self.quote)(out, value.as_str().unwrap_or_default(), self.ascii),
+            ValueKind::None => out.push_str("null"),
+            ValueKind::Bool => out.push_str(if value.is_true() { "true" } else { "false" }),
+            ValueKind::String => quote(out, value.as_str().unwrap_or_default(), self.ascii),
             ValueKind::Map => {
                 let mut keys: Vec<Value> = value.try_iter()?.collect();
                 if self.sort {
@@ -156,7 +121,7 @@ impl Style<'_> {
     }
 }
 
-fn json_quote(out: &mut String, text: &str, ascii: bool) {
+fn quote(out: &mut String, text: &str, ascii: bool) {
     out.push('"');
     for letter in text.chars() {
         match letter {
@@ -177,25 +142,4 @@ fn json_quote(out: &mut String, text: &str, ascii: bool) {
         }
     }
     out.push('"');
-}
-
-/// A string literal: in single quotes, or in double quotes where the text has single ones only.
-fn python_quote(out: &mut String, text: &str, _ascii: bool) {
-    let mark = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
-    out.push(mark);
-    for letter in text.chars() {
-        match letter {
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\\' => out.push_str("\\\\"),
-            letter if letter == mark => out.extend(['\\', mark]),
-            letter if letter.is_ascii_control() => {
-                // Writing to a string cannot fail.
-                let _ = write!(out, "\\x{:02x}", letter as u32);
-            }
-            letter => out.push(letter),
-        }
-    }
-    out.push(mark);
 }

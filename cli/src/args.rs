@@ -1,0 +1,161 @@
+//! The command line.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use mlxcel_core::{
+    Width,
+    sampling::{SamplingSettings, Seed},
+};
+
+use crate::values;
+
+const EXIT_CODES: &str = "\
+Exit codes: 0 success, 1 failure, 2 a command line that cannot be served, 130 after Ctrl-C, 141 when the reader of the
+output has gone.";
+
+/// Language models, faster, with the same tokens.
+#[derive(Debug, Parser)]
+#[command(name = "mlxcel", version, propagate_version = true, after_help = EXIT_CODES)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Answer a prompt, or start a conversation.
+    Run(RunArgs),
+    /// List the model families that this program knows.
+    Families,
+    /// Say what a checkpoint holds, without loading it.
+    Inspect(InspectArgs),
+    /// Print a script that completes commands in a shell.
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+}
+
+/// Answer a prompt, or start a conversation.
+///
+/// The answer goes to stdout as it is made; everything else goes to stderr. The prompt is the user's message in the
+/// model's chat template, unless `--raw` is given or the model has no template. With neither -p nor anything piped to
+/// stdin, a terminal gets a conversation.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) models: ModelArgs,
+
+    /// The prompt [default: stdin, without the newline at its end].
+    #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub(crate) prompt: Option<String>,
+
+    /// System message before the prompt.
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, conflicts_with = "raw")]
+    pub(crate) system: Option<String>,
+
+    /// Let the model continue the prompt as it stands, after the start token, without the chat template.
+    #[arg(long)]
+    pub(crate) raw: bool,
+
+    /// Tokens of the answer at most.
+    #[arg(short = 'n', long, value_name = "N", default_value = "256", value_parser = values::tokens)]
+    #[arg(allow_negative_numbers = true)]
+    pub(crate) max_tokens: usize,
+
+    #[command(flatten)]
+    pub(crate) sampling: SamplingArgs,
+
+    #[command(flatten)]
+    pub(crate) speculation: SpeculationArgs,
+
+    /// How the closing line on stderr is written.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) stats: Stats,
+
+    /// Nothing on stderr but errors.
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+/// Which models.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Models")]
+pub(crate) struct ModelArgs {
+    /// The target: a folder, or owner/name in the Hugging Face cache [default: the pair inside the program].
+    #[arg(short, long, value_name = "MODEL")]
+    pub(crate) model: Option<String>,
+
+    /// Its drafter, named in the same way. Without one, decoding is classic.
+    #[arg(long, value_name = "MODEL", requires = "model")]
+    pub(crate) draft_model: Option<String>,
+}
+
+/// How tokens are chosen. With one seed the tokens are the same with speculation and without.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Sampling")]
+pub(crate) struct SamplingArgs {
+    /// Temperature, 0 to 1000000; 0 takes the most likely token.
+    #[arg(long, value_name = "T", default_value_t = 0.0, allow_negative_numbers = true)]
+    pub(crate) temp: f32,
+
+    /// Keep the likeliest tokens that together have this probability, above 0 and up to 1.
+    #[arg(long, value_name = "P", default_value_t = 1.0, allow_negative_numbers = true)]
+    pub(crate) top_p: f64,
+
+    /// Keep this many of the likeliest tokens; 0 keeps all.
+    #[arg(long, value_name = "K", default_value_t = 0, allow_negative_numbers = true)]
+    pub(crate) top_k: usize,
+
+    /// Keep tokens at least this probable relative to the likeliest, 0 to 1.
+    #[arg(long, value_name = "P", default_value_t = 0.0, allow_negative_numbers = true)]
+    pub(crate) min_p: f64,
+
+    /// Seed of the noise, a 64-bit integer [default: drawn, and named in the closing line].
+    #[arg(long, value_name = "SEED", value_parser = values::seed, allow_negative_numbers = true)]
+    pub(crate) seed: Option<Seed>,
+}
+
+impl SamplingArgs {
+    /// As the core takes them, not yet checked.
+    pub(crate) fn settings(&self) -> SamplingSettings {
+        SamplingSettings {
+            temperature: self.temp,
+            top_k: self.top_k,
+            top_p: self.top_p,
+            min_p: self.min_p,
+            seed: self.seed,
+            ..SamplingSettings::default()
+        }
+    }
+}
+
+/// How wide to speculate.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Speculation")]
+pub(crate) struct SpeculationArgs {
+    /// Rows of a block, 1 to the drafter's trained width [default: what the drafter says].
+    #[arg(long, value_name = "ROWS", value_parser = values::width, allow_negative_numbers = true)]
+    pub(crate) draft_block_size: Option<Width>,
+
+    /// Decode classically, one token at a time.
+    #[arg(long, conflicts_with = "draft_block_size")]
+    pub(crate) no_draft: bool,
+}
+
+/// Form of the closing line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Stats {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object.
+    Json,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InspectArgs {
+    /// A folder, or owner/name in the Hugging Face cache [default: the pair inside the program].
+    pub(crate) model: Option<String>,
+}

@@ -1,0 +1,151 @@
+//! From what the user named to models that can answer.
+
+use std::{borrow::Cow, io, sync::Arc};
+
+use anyhow::{Context, Result};
+use mlxcel_core::{
+    checkpoint::{Checkpoint, HubCache},
+    family::{Drafter, Target, load_drafter, load_target},
+    nn::Executor,
+    sampling::Vocabulary,
+    speculative::Models,
+    text::{ChatTemplate, EosSet, TemplateError, TextFiles, Tokenizer},
+};
+
+use crate::args::ModelArgs;
+#[cfg(not(feature = "demo"))]
+use crate::error::Usage;
+
+/// A checkpoint and what it is called.
+pub(crate) struct Named {
+    pub(crate) name: String,
+    pub(crate) checkpoint: Checkpoint,
+}
+
+/// Everything that answers.
+pub(crate) struct Loaded {
+    /// What the target is called.
+    pub(crate) name: String,
+    pub(crate) target: Box<dyn Target>,
+    pub(crate) drafter: Option<Box<dyn Drafter>>,
+    pub(crate) text: Text,
+    pub(crate) vocabulary: Arc<Vocabulary>,
+}
+
+/// Text in and out of the target.
+pub(crate) struct Text {
+    pub(crate) tokenizer: Tokenizer,
+    pub(crate) template: Option<ChatTemplate>,
+    /// The token that starts every text, if the model has one.
+    pub(crate) bos: Option<String>,
+    pub(crate) eos: EosSet,
+}
+
+impl Loaded {
+    /// Loads the models that `args` name, or the pair inside the program; no drafter if `classic`.
+    pub(crate) fn load(args: &ModelArgs, classic: bool) -> Result<Self> {
+        let target = open_target(args.model.as_deref())?;
+        let drafter = if classic { None } else { open_drafter(args)? };
+        let executor = Executor::detect()?;
+        let Named { name, checkpoint } = target;
+        let cannot = || format!("cannot load the target {name}");
+        let text = Text::load(&checkpoint).with_context(cannot)?;
+        let target = load_target(checkpoint, executor).with_context(cannot)?;
+        let drafter = drafter
+            .map(|drafter| {
+                load_drafter(drafter.checkpoint, target.as_ref(), executor)
+                    .with_context(|| format!("cannot load the drafter {}", drafter.name))
+            })
+            .transpose()?;
+        let spec = target.spec();
+        let known = |id| text.tokenizer.knows(id);
+        let vocabulary = Arc::new(Vocabulary::new(spec.vocab, known, &spec.suppressed));
+        Ok(Self { name, target, drafter, text, vocabulary })
+    }
+
+    /// What was loaded, in a line.
+    pub(crate) fn describe(&self) -> String {
+        let spec = self.target.spec();
+        let drafter = self.drafter.as_ref().map(|drafter| drafter.spec()).map_or_else(
+            || "no drafter".to_owned(),
+            |spec| format!("{} drafter, widths up to {}", spec.family, spec.trained_width),
+        );
+        format!(
+            "{}: {} target, {} layers, context {}; {drafter}",
+            self.name, spec.family, spec.layers, spec.context
+        )
+    }
+
+    pub(crate) fn models(&self) -> Models<'_> {
+        Models {
+            target: self.target.as_ref(),
+            drafter: self.drafter.as_deref(),
+            vocabulary: &self.vocabulary,
+        }
+    }
+}
+
+impl Text {
+    fn load(checkpoint: &Checkpoint) -> Result<Self> {
+        let read = |name: &str| match checkpoint.source().bytes(name) {
+            Ok(bytes) => Ok(bytes.map(|bytes| Cow::Owned(bytes.to_vec()))),
+            Err(error) => Err(io::Error::other(error)),
+        };
+        let files = TextFiles::load(read)?;
+        let tokenizer = Tokenizer::from_json(&files.tokenizer_json)?;
+        let eos = EosSet::load(&files, &tokenizer)?;
+        let template = match ChatTemplate::load(&files) {
+            Ok(template) => Some(template),
+            Err(TemplateError::Missing) => None,
+            Err(error) => return Err(error.into()),
+        };
+        let bos = files.bos_token()?.filter(|token| tokenizer.added_id(token).is_some());
+        Ok(Self { tokenizer, template, bos, eos })
+    }
+}
+
+/// Opens the target's checkpoint.
+pub(crate) fn open_target(model: Option<&str>) -> Result<Named> {
+    match model {
+        Some(reference) => open(reference).with_context(|| format!("cannot load the target {reference}")),
+        None => demo_target(),
+    }
+}
+
+fn open_drafter(args: &ModelArgs) -> Result<Option<Named>> {
+    match (&args.draft_model, &args.model) {
+        (Some(reference), _) => {
+            open(reference).map(Some).with_context(|| format!("cannot load the drafter {reference}"))
+        }
+        (None, Some(_)) => Ok(None),
+        (None, None) => demo_drafter().map(Some),
+    }
+}
+
+fn open(reference: &str) -> Result<Named> {
+    let located = HubCache::from_env().locate(reference)?;
+    Ok(Named { name: located.name, checkpoint: Checkpoint::open(located.folder)? })
+}
+
+#[cfg(feature = "demo")]
+fn demo_target() -> Result<Named> {
+    let checkpoint = Checkpoint::embedded(mlxcel_demo::TARGET)?;
+    Ok(Named { name: mlxcel_demo::NAME.to_owned(), checkpoint })
+}
+
+#[cfg(feature = "demo")]
+fn demo_drafter() -> Result<Named> {
+    let checkpoint = Checkpoint::embedded(mlxcel_demo::DRAFTER)?;
+    Ok(Named { name: format!("{}-drafter", mlxcel_demo::NAME), checkpoint })
+}
+
+#[cfg(not(feature = "demo"))]
+fn demo_target() -> Result<Named> {
+    Err(Usage("no model: this program was built without the pair inside\nhint: name a model with -m MODEL")
+        .into())
+}
+
+#[cfg(not(feature = "demo"))]
+fn demo_drafter() -> Result<Named> {
+    demo_target()
+}

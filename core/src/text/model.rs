@@ -1,0 +1,133 @@
+//! All that a checkpoint says about text, in one place.
+
+use super::{
+    detokenizer::SpecialTokens,
+    eos::{EosError, EosSet},
+    files::TextFiles,
+    reasoning::ReasoningFormat,
+    rendered::Rendered,
+    stop::StopMatcher,
+    stream::TextStream,
+    template::{ChatRequest, ChatTemplate, TemplateError},
+    tokenizer::{Tokenizer, TokenizerError},
+};
+use crate::TokenId;
+
+/// Why a checkpoint's text files cannot be used, or there is no prompt.
+#[derive(Debug, thiserror::Error)]
+pub enum TextError {
+    /// The tokenizer.
+    #[error(transparent)]
+    Tokenizer(#[from] TokenizerError),
+    /// The end tokens.
+    #[error(transparent)]
+    Eos(#[from] EosError),
+    /// The chat template; [`TemplateError::is_request`] tells whose fault it is.
+    #[error(transparent)]
+    Template(#[from] TemplateError),
+}
+
+/// Tokenizer, chat template, end tokens and reasoning format of a checkpoint.
+#[derive(Debug)]
+pub struct TextModel {
+    /// The tokenizer.
+    pub tokenizer: Tokenizer,
+    /// The chat template. A missing or broken one is no reason to refuse the checkpoint: raw prompts work without.
+    pub template: Result<ChatTemplate, TemplateError>,
+    /// The tokens that end an answer.
+    pub eos: EosSet,
+    /// How reasoning is marked.
+    pub reasoning: ReasoningFormat,
+}
+
+/// A prompt that is ready for the model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prompt {
+    /// Its tokens.
+    pub ids: Vec<TokenId>,
+    /// Its text as people read it.
+    pub text: String,
+}
+
+impl TextModel {
+    /// Reads the files of a checkpoint.
+    pub fn load(files: &TextFiles<'_>) -> Result<Self, TextError> {
+        let tokenizer = Tokenizer::from_json(&files.tokenizer_json)?;
+        let eos = EosSet::load(files, &tokenizer)?;
+        let reasoning = ReasoningFormat::detect(&tokenizer);
+        Ok(Self { tokenizer, template: ChatTemplate::load(files), eos, reasoning })
+    }
+
+    /// The prompt of a conversation.
+    pub fn chat_prompt(&self, request: ChatRequest<'_>) -> Result<Prompt, TextError> {
+        let template = self.template.as_ref().map_err(Clone::clone)?;
+        let rendered: Rendered = template.render(request, &self.tokenizer)?;
+        Ok(Prompt { ids: self.tokenizer.encode_template(&rendered)?, text: rendered.text() })
+    }
+
+    /// A raw prompt, as [`Tokenizer::encode_document`] encodes it.
+    pub fn raw_prompt(&self, text: &str) -> Result<Prompt, TextError> {
+        Ok(Prompt { ids: self.tokenizer.encode_document(text)?, text: text.to_owned() })
+    }
+
+    /// The text of the answer to a chat prompt: split into channels, without special tokens.
+    pub fn chat_stream(&self, prompt: &[TokenId], stops: StopMatcher) -> TextStream {
+        TextStream::new(self.reasoning.splitter(&self.tokenizer, prompt), stops, SpecialTokens::Skip)
+    }
+
+    /// The text of the continuation of a raw prompt: all of it content.
+    pub fn raw_stream(&self, stops: StopMatcher, special: SpecialTokens) -> TextStream {
+        TextStream::new(ReasoningFormat::None.splitter(&self.tokenizer, &[]), stops, special)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::text::{Channel, testing::lfm2_files};
+
+    #[test]
+    fn from_messages_to_an_answer() {
+        let model = TextModel::load(&lfm2_files()).unwrap();
+        let messages = [json!({"role": "user", "content": "Hi"})];
+        let request =
+            ChatRequest { messages: &messages, add_generation_prompt: true, ..ChatRequest::default() };
+        let prompt = model.chat_prompt(request).unwrap();
+        assert_eq!(prompt.text, "<|startoftext|><|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
+        assert_eq!(prompt.ids[..2], [TokenId(1), TokenId(3)]);
+
+        let answer = model.tokenizer.encode("<think>\nHm.\n</think>\n\nHello STOP it").unwrap();
+        let mut stream = model.chat_stream(&prompt.ids, StopMatcher::new(&["STOP"]).unwrap());
+        let mut text = String::new();
+        for &id in &answer {
+            let step = stream.push(&model.tokenizer, id);
+            for piece in step.pieces.iter().filter(|piece| piece.channel == Channel::Content) {
+                text.push_str(&piece.text);
+            }
+        }
+        assert_eq!(text, "Hello ");
+        assert!(stream.tokens() < answer.len());
+    }
+
+    #[test]
+    fn raw_prompts_work_without_a_template() {
+        let files = TextFiles { chat_template_jinja: None, tokenizer_config: None, ..lfm2_files() };
+        let model = TextModel::load(&files).unwrap();
+        let messages = [json!({"role": "user", "content": "Hi"})];
+        let chat = model.chat_prompt(ChatRequest { messages: &messages, ..ChatRequest::default() });
+        assert!(matches!(chat, Err(TextError::Template(TemplateError::Missing))));
+
+        let prompt = model.raw_prompt("Hi<|im_end|>").unwrap();
+        assert_eq!(prompt.ids.last(), Some(&TokenId(4)));
+        let mut stream = model.raw_stream(StopMatcher::new::<&str>(&[]).unwrap(), SpecialTokens::Keep);
+        let text: String = prompt
+            .ids
+            .iter()
+            .flat_map(|&id| stream.push(&model.tokenizer, id).pieces)
+            .map(|piece| piece.text)
+            .collect();
+        assert_eq!(text, "Hi<|im_end|>");
+    }
+}
