@@ -12,6 +12,7 @@ pub mod exactness;
 mod failure;
 pub mod golden;
 mod guided;
+mod inherit;
 pub mod load;
 pub mod pair;
 pub mod pairing;

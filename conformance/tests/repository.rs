@@ -31,7 +31,10 @@ fn only_families_name_families() {
 }
 
 /// Lines that may name one: (end of the path, part of the line).
-const ALLOWED: &[(&str, &str)] = &[];
+const ALLOWED: &[(&str, &str)] = &[
+    // The one place of the program that links families.
+    ("cli/src/families.rs", "use mlxcel_"),
+];
 
 /// Plant: a file that asks "is this Muse?", and what is no breach.
 #[test]

@@ -1,6 +1,8 @@
 //! The loop itself, on targets and drafters without weights: whatever the width, the drafter's luck, the settings and the
 //! end, speculative decoding gives what a naive loop gives, in the rounds that it must take.
 
+#![allow(clippy::unwrap_used, reason = "tests, helpers included")]
+
 use conformance::{
     Failure,
     exactness::same_run,
@@ -89,7 +91,7 @@ fn check(case: &Case) -> Result<(), Failure> {
 
 #[test]
 fn speculation_changes_nothing() {
-    let mut runner = TestRunner::new(Config { cases: 400, failure_persistence: None, ..Config::default() });
+    let mut runner = TestRunner::new(Config { cases: 3000, failure_persistence: None, ..Config::default() });
     let checked = |case| check(&case).map_err(|failure| TestCaseError::fail(failure.to_string()));
     runner.run(&cases(), checked).unwrap();
 }

@@ -90,12 +90,11 @@ pub fn within_reference_on(target: &dyn Target, golden: &Golden) -> Check {
     let expected = golden.expected()?;
     for name in PROMPTS {
         let place = format!("{}/{name}", golden.name());
-        let tokens = match expected.has(&format!("{name}/tokens")) {
-            true => expected.tokens(&format!("{name}/tokens"))?,
-            false => {
-                [expected.tokens(&format!("{name}/prompt"))?, expected.tokens(&format!("{name}/greedy"))?]
-                    .concat()
-            }
+        let tokens = if expected.has(&format!("{name}/tokens")) {
+            expected.tokens(&format!("{name}/tokens"))?
+        } else {
+            [expected.tokens(&format!("{name}/prompt"))?, expected.tokens(&format!("{name}/greedy"))?]
+                .concat()
         };
         let truth = expected.f32(&format!("{name}/logits_f32"))?;
         let reference = expected.f32(&format!("{name}/reference"))?;

@@ -66,8 +66,8 @@ impl Shape {
             vocab: VOCAB,
             target_layers: layers,
             taps: [0, layers - 2],
-            neox: seed % 2 == 0,
-            confidence: seed % 3 != 0,
+            neox: seed.is_multiple_of(2),
+            confidence: !seed.is_multiple_of(3),
         };
         RandomPair { name: self.name, target: self.target(seed), drafter: drafter.model(seed + 100) }
     }

@@ -97,7 +97,9 @@ impl<'a> Reference<'a> {
 
     fn choose(&self, output: &[TokenId], logits: &[f32]) -> Result<TokenId, Failure> {
         let mut history = History::new(&self.ask.prompt);
-        output.iter().for_each(|token| history.push(*token));
+        for token in output {
+            history.push(*token);
+        }
         let suppressed = if output.len() < self.ask.min_tokens { self.ask.eos.as_slice() } else { &[] };
         let position = Position(self.ask.prompt.len() + output.len());
         let token = self.sampler.pick(logits, position, &history, suppressed);
