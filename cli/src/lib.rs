@@ -16,11 +16,13 @@ mod closing;
 mod commands;
 mod error;
 mod families;
+mod interactive;
 mod interrupt;
 mod load;
 mod logging;
-mod output;
+mod notes;
 mod prompt;
+mod screen;
 mod values;
 
 use std::{ffi::OsString, process::ExitCode};
@@ -49,6 +51,7 @@ pub fn run(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> 
         Command::Run(args) => commands::run(args),
         Command::Families => commands::families(),
         Command::Inspect(args) => commands::inspect(&args),
+        Command::Bench(args) => commands::bench(&args),
         Command::Completions { shell } => commands::completions(shell),
     };
     match result {

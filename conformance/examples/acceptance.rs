@@ -23,6 +23,8 @@ use mlxcel_core::{
 };
 use mlxcel_dflash as _;
 use mlxcel_lfm2 as _;
+use mlxcel_muse as _;
+use mlxcel_qwen as _;
 
 const TOKENS: usize = 128;
 const WIDTHS: [usize; 3] = [4, 8, 16];

@@ -1,10 +1,12 @@
 //! The commands.
 
+mod bench;
 mod completions;
 mod families;
 mod inspect;
 mod run;
 
+pub(crate) use bench::{bench, rate};
 pub(crate) use completions::completions;
 pub(crate) use families::families;
 pub(crate) use inspect::inspect;

@@ -1,7 +1,9 @@
 //! Tiny random checkpoints, made in the test: every shape that a family's loader branches on, from a seed.
 
+pub mod dflash;
 pub mod dspark;
 pub mod lfm2;
+pub mod qwen;
 mod weights;
 
 use mlxcel_core::{

@@ -131,6 +131,9 @@ mod tests {
     use super::*;
     use crate::testing::{close, noise, same, ways};
 
+    /// `x = f(x, y)` in place.
+    type Step<'a> = &'a dyn Fn(&Exec, &mut [f32], &[f32]);
+
     fn wide(seed: u64, n: usize) -> Vec<f32> {
         noise(seed, n).iter().map(|v| v * 12.0).collect()
     }
@@ -187,15 +190,14 @@ mod tests {
     #[test]
     fn softcap_sums_and_scales() {
         let (x, y) = (wide(3, 512 * 33), wide(4, 512 * 33));
-        let check =
-            |f: &(dyn Fn(&Exec, &mut [f32], &[f32]) + Sync), want: &dyn Fn(f64, f64) -> f64, what: &str| {
-                let got = one_result(512, 33, |exec, rows, out| {
-                    out.copy_from_slice(&x[..rows * 33]);
-                    f(exec, out, &y[..rows * 33]);
-                });
-                let want: Vec<f64> = x.iter().zip(&y).map(|(&x, &y)| want(x as f64, y as f64)).collect();
-                close(&got, &want, 3e-7, what);
-            };
+        let check = |f: Step<'_>, want: &dyn Fn(f64, f64) -> f64, what: &str| {
+            let got = one_result(512, 33, |exec, rows, out| {
+                out.copy_from_slice(&x[..rows * 33]);
+                f(exec, out, &y[..rows * 33]);
+            });
+            let want: Vec<f64> = x.iter().zip(&y).map(|(&x, &y)| want(x as f64, y as f64)).collect();
+            close(&got, &want, 3e-7, what);
+        };
         check(&|exec, x, _| softcap(exec, x, 2.5, 20.0), &|x, _| 20.0 * (x * 2.5 / 20.0).tanh(), "softcap");
         check(&|exec, x, y| add(exec, x, y), &|x, y| x + y, "add");
         check(&|exec, x, _| scale(exec, x, 3.87), &|x, _| x * 3.87_f32 as f64, "scale");

@@ -10,8 +10,8 @@ pub struct Heads<'a> {
     offset: usize,
     rows: usize,
     row_stride: usize,
-    heads: usize,
-    head_stride: usize,
+    count: usize,
+    stride: usize,
     dim: usize,
 }
 
@@ -64,7 +64,7 @@ impl<'a> Heads<'a> {
             data.len()
         );
         let rows = data.len() / row_width;
-        Self { data, offset: first, rows, row_stride: row_width, heads, head_stride, dim }
+        Self { data, offset: first, rows, row_stride: row_width, count: heads, stride: head_stride, dim }
     }
 
     /// Rows.
@@ -74,7 +74,7 @@ impl<'a> Heads<'a> {
 
     /// Heads in a row.
     pub fn heads(&self) -> usize {
-        self.heads
+        self.count
     }
 
     /// Values in a head.
@@ -84,7 +84,7 @@ impl<'a> Heads<'a> {
 
     /// Values in the view: the length of a packed copy.
     pub fn len(&self) -> usize {
-        self.rows * self.heads * self.dim
+        self.rows * self.count * self.dim
     }
 
     /// Whether there are no rows.
@@ -95,8 +95,8 @@ impl<'a> Heads<'a> {
     /// The values of one head of one row.
     #[inline(always)]
     pub fn head(&self, row: usize, head: usize) -> &'a [f32] {
-        debug_assert!(head < self.heads);
-        let start = row * self.row_stride + self.offset + head * self.head_stride;
+        debug_assert!(head < self.count);
+        let start = row * self.row_stride + self.offset + head * self.stride;
         &self.data[start..start + self.dim]
     }
 
@@ -104,6 +104,7 @@ impl<'a> Heads<'a> {
     ///
     /// # Panics
     /// If `rows` ends behind the view.
+    #[must_use]
     pub fn slice(&self, rows: Range<usize>) -> Self {
         let data = &self.data[rows.start * self.row_stride..rows.end * self.row_stride];
         Self { data, rows: rows.len(), ..*self }

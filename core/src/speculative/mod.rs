@@ -11,8 +11,10 @@ mod prefill;
 mod report;
 mod request;
 mod sequence;
+mod synthetic;
 
 pub use generate::{Event, Generated, Models, generate};
 pub use report::{Decline, Report};
 pub use request::{Finish, Request, Speculation, Watch};
 pub use sequence::{Sequence, Step};
+pub use synthetic::Synthetic;

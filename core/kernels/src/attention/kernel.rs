@@ -133,6 +133,7 @@ impl Job<'_> {
         queries: &[[[f32; 2]; R]],
         scores: &mut [[Lanes; R]],
     ) -> [f32; R] {
+        let whole_tiles = whole_tiles(seen);
         let never = s.splat(f32::NEG_INFINITY);
         let scale = s.splat(self.scale);
         let mut most = [never; R];
@@ -147,10 +148,11 @@ impl Job<'_> {
                 }
             }
             let first = (first_tile + i) * TILE;
+            let whole = whole_tiles.contains(&(first_tile + i));
             for r in 0..R {
                 let mut score = s.mul(s.add(even[r], odd[r]), scale);
-                let lanes = lanes_seen(&seen[r], first);
-                if lanes.len() < TILE {
+                if !whole {
+                    let lanes = lanes_seen(&seen[r], first);
                     score = s.select(s.first(lanes.end), score, never);
                     score = s.select(s.first(lanes.start), never, score);
                 }
@@ -179,22 +181,25 @@ impl Job<'_> {
     ) {
         let row_lines = self.q.dim().div_ceil(32) * K::LINES;
         let mut acc = [[[s.splat(0.0); 2]; P]; R];
+        let whole_tiles = whole_tiles(seen);
         for (i, weights) in weights.iter().enumerate() {
             let (_, rows) = self.kv.tile(self.head, first_tile + i);
             let first = (first_tile + i) * TILE;
-            let whole = seen.iter().all(|seen| lanes_seen(seen, first).len() == TILE);
+            let whole = whole_tiles.contains(&(first_tile + i));
             for (lane, row) in rows.chunks_exact(row_lines).enumerate() {
                 let row = &row[pair * K::LINES..(pair + P) * K::LINES];
                 let mut v = [[s.splat(0.0); 2]; P];
                 for p in 0..P {
                     v[p] = K::pair(s, &row[p * K::LINES..(p + 1) * K::LINES]);
                 }
-                for r in 0..R {
-                    if whole || seen[r].contains(&(first + lane)) {
-                        let weight = s.splat(weights[r].0[lane]);
-                        for p in 0..P {
-                            acc[r][p][0] = s.fma(v[p][0], weight, acc[r][p][0]);
-                            acc[r][p][1] = s.fma(v[p][1], weight, acc[r][p][1]);
+                if whole {
+                    for r in 0..R {
+                        gather(s, &mut acc[r], v, weights[r].0[lane]);
+                    }
+                } else {
+                    for r in 0..R {
+                        if seen[r].contains(&(first + lane)) {
+                            gather(s, &mut acc[r], v, weights[r].0[lane]);
                         }
                     }
                 }
@@ -204,13 +209,13 @@ impl Job<'_> {
         for r in 0..R {
             let (row, head) = self.place(at + r);
             let start = (row * heads + head) * dim;
-            for p in 0..P {
-                for half in 0..2 {
+            for (p, halves) in acc[r].iter().enumerate() {
+                for (half, &sum) in halves.iter().enumerate() {
                     let d = (pair + p) * 32 + half * 16;
                     if d < dim {
                         // SAFETY: a query belongs to one tile of one job, so nobody else writes its part of the output.
                         let out = unsafe { self.out.part(start + d..start + (d + 16).min(dim)) };
-                        let value = s.mul(acc[r][p][half], s.splat(inverse[r]));
+                        let value = s.mul(sum, s.splat(inverse[r]));
                         match out.as_chunks_mut::<16>() {
                             ([full], _) => s.store(full, value),
                             _ => s.store_partial(out, value),
@@ -238,6 +243,24 @@ fn weights<S: Simd, const R: usize>(s: S, most: [f32; R], scores: &mut [[Lanes; 
         result[r] = s.reduce_add(sums[r]);
     }
     result
+}
+
+/// `acc += v · weight`.
+#[inline(always)]
+fn gather<S: Simd, const P: usize>(s: S, acc: &mut [[S::F; 2]; P], v: [[S::F; 2]; P], weight: f32) {
+    let weight = s.splat(weight);
+    for (acc, v) in acc.iter_mut().zip(v) {
+        acc[0] = s.fma(v[0], weight, acc[0]);
+        acc[1] = s.fma(v[1], weight, acc[1]);
+    }
+}
+
+/// The tiles whose positions all queries see.
+#[inline(always)]
+fn whole_tiles(seen: &[Range<usize>]) -> Range<usize> {
+    let start = seen.iter().map(|seen| seen.start).max().unwrap_or(0);
+    let end = seen.iter().map(|seen| seen.end).min().unwrap_or(0);
+    start.div_ceil(TILE)..end / TILE
 }
 
 /// The lanes of the tile that starts at position `first` which lie in `seen`.

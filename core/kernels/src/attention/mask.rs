@@ -57,7 +57,8 @@ mod tests {
 
     #[test]
     fn intervals_match_the_inequalities() {
-        let masks: [(Mask, fn(i64) -> bool); 5] = [
+        type Sees = fn(i64) -> bool;
+        let masks: [(Mask, Sees); 5] = [
             (Mask::CAUSAL, |d| d >= 0),
             (Mask::ALL, |_| true),
             (Mask::window(5), |d| (0..5).contains(&d)),

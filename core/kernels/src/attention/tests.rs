@@ -91,9 +91,11 @@ fn matches_f64_for_every_mask_shape_and_storage() {
         [(2, 1, 8, 21), (6, 1, 40, 37), (4, 2, 64, 150), (8, 2, 128, 40), (3, 1, 256, 33), (12, 2, 24, 17)];
     for (query_heads, kv_heads, dim, positions) in shapes {
         let case = Case::new(query_heads, kv_heads, dim, positions);
-        let rounds: [(KvDtype, fn(f32) -> f32); 2] =
-            [(KvDtype::F32, |v| v), (KvDtype::Bf16, |v| bf16_to_f32(f32_to_bf16(v)))];
-        for (dtype, round) in rounds {
+        for dtype in [KvDtype::F32, KvDtype::Bf16] {
+            let round: fn(f32) -> f32 = match dtype {
+                KvDtype::F32 => |v| v,
+                KvDtype::Bf16 => |v| bf16_to_f32(f32_to_bf16(v)),
+            };
             let kv = case.filled(dtype, 0..positions);
             for mask in MASKS {
                 let mut first: Option<Vec<f32>> = None;

@@ -59,9 +59,15 @@ impl DeltaShape {
         self.value_heads * self.value_dim
     }
 
-    /// Length of a state `[Hv, Dk, Dv]`.
+    /// Length of a state.
     pub fn state_len(&self) -> usize {
         self.value_heads * self.key_dim * self.value_dim
+    }
+
+    /// Where the state of a value head has the element of key dimension `key` and value dimension `value`: a state lies as
+    /// `[Hv, Dv/16, Dk, 16]`, lanes are value dimensions.
+    pub fn state_index(&self, head: usize, key: usize, value: usize) -> usize {
+        ((head * (self.value_dim / 16) + value / 16) * self.key_dim + key) * 16 + value % 16
     }
 
     /// Value heads.
@@ -134,8 +140,8 @@ pub fn gates(
 
 /// Runs the recurrence over the rows of a block.
 ///
-/// The state `[Hv, Dk, Dv]` before the block is read from `from`, the one after it is left in `state`; with `from` =
-/// `None` the block continues `state` in place. `out` takes `[rows, Hv, Dv]`; a replay passes `None`.
+/// The state before the block is read from `from`, the one after it is left in `state`; with `from` = `None` the block
+/// continues `state` in place. Layout of a state: [`DeltaShape::state_index`]; a zero state is all zeros. `out` takes `[rows, Hv, Dv]`; a replay passes `None`.
 ///
 /// # Panics
 /// If the lengths do not match `shape`.
@@ -170,7 +176,7 @@ pub fn step(
     let out = out.map(Parts::new);
     let job = |head: usize, state: &mut [f32]| {
         let from = from.map(|from| &from[head * head_len..(head + 1) * head_len]);
-        let job = step::Head { shape, rows, count, head, out: out.as_ref() };
+        let job = step::Head { shape, rows, count, index: head, out: out.as_ref() };
         dispatch!(exec.isa, |s| job.run(s, from, state));
     };
     if count * shape.state_len() < STEP_SPLIT {

@@ -66,7 +66,9 @@ impl Case {
                 let gate = row * value_heads + head;
                 let (alpha, beta) = (self.alpha[gate] as f64, self.beta[gate] as f64);
                 let state = &mut state[head * key_dim * value_dim..][..key_dim * value_dim];
-                state.iter_mut().for_each(|x| *x *= alpha);
+                for x in state.iter_mut() {
+                    *x *= alpha;
+                }
                 for c in 0..value_dim {
                     let read: f64 = (0..key_dim).map(|d| state[d * value_dim + c] * k[d]).sum();
                     for d in 0..key_dim {
@@ -77,7 +79,12 @@ impl Case {
                 }
             }
         }
-        (out, state)
+        let mut lanes = vec![0.0; state.len()];
+        for (i, x) in state.into_iter().enumerate() {
+            let (head, d, c) = (i / value_dim / key_dim, i / value_dim % key_dim, i % value_dim);
+            lanes[self.shape.state_index(head, d, c)] = x;
+        }
+        (out, lanes)
     }
 }
 

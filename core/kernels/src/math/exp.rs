@@ -4,7 +4,7 @@ use super::polynomial;
 use crate::simd::Simd;
 
 /// ln 2 in two parts; the first has 9 trailing zero bits, so that its product with an exponent is exact.
-const LN2: [f32; 2] = [0.693_359_375, -2.121_944_417e-4];
+const LN2: [f32; 2] = [0.6933594, -2.1219444e-4];
 
 /// `e^x`. Infinity from about 88.72 on, 0 below about -103.97, subnormal in between.
 ///
@@ -18,18 +18,7 @@ pub fn exp<S: Simd>(s: S, x: S::F) -> S::F {
     let nf = s.to_f32(n);
     let r = s.fma(nf, s.splat(-LN2[0]), x);
     let r = s.fma(nf, s.splat(-LN2[1]), r);
-    let p = polynomial(
-        s,
-        r,
-        [
-            1.987_569_15e-4,
-            1.398_199_950_7e-3,
-            8.333_451_907_3e-3,
-            4.166_579_589_4e-2,
-            1.666_666_545_9e-1,
-            5.000_000_120_1e-1,
-        ],
-    );
+    let p = polynomial(s, r, [1.9875691e-4, 1.3981999e-3, 8.333452e-3, 4.1665796e-2, 0.16666666, 0.5]);
     let p = s.add(s.fma(p, s.mul(r, r), r), s.splat(1.0));
     let half = s.sar_i::<1>(n);
     s.mul(s.mul(p, power_of_two(s, half)), power_of_two(s, s.sub_i(n, half)))

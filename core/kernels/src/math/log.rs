@@ -4,7 +4,7 @@ use super::polynomial;
 use crate::simd::Simd;
 
 /// ln 2 in two parts; the first has 15 trailing zero bits, so that its product with an exponent is exact.
-const LN2: [f32; 2] = [0.693_138_122_6, 9.058_000_614_5e-6];
+const LN2: [f32; 2] = [0.6931381, 9.058001e-6];
 /// Bits of sqrt(1/2): mantissas are taken from [sqrt(1/2), sqrt(2)).
 const SQRT_HALF: i32 = 0x3f35_04f3;
 const ONE: i32 = 0x3f80_0000;
@@ -25,7 +25,7 @@ pub fn log<S: Simd>(s: S, x: S::F) -> S::F {
     let f = s.sub(m, s.splat(1.0));
     let q = s.div(f, s.add(s.splat(2.0), f));
     let z = s.mul(q, q);
-    let r = s.mul(z, polynomial(s, z, [0.242_790_788_4, 0.284_987_866_9, 0.400_009_721_5, 0.666_666_626_9]));
+    let r = s.mul(z, polynomial(s, z, [0.24279079, 0.28498787, 0.40000972, 0.6666666]));
     let half_square = s.mul(s.mul(s.splat(0.5), f), f);
     let y = s.fma(q, s.add(half_square, r), s.mul(k, s.splat(LN2[1])));
     let y = s.add(s.sub(y, half_square), f);

@@ -30,17 +30,7 @@ pub fn softplus<S: Simd>(s: S, x: S::F) -> S::F {
 pub fn tanh<S: Simd>(s: S, x: S::F) -> S::F {
     let a = s.abs(x);
     let z = s.mul(x, x);
-    let p = polynomial(
-        s,
-        z,
-        [
-            -5.704_988_727_45e-3,
-            2.063_908_879_54e-2,
-            -5.373_971_555_31e-2,
-            1.333_144_220_36e-1,
-            -3.333_328_194_22e-1,
-        ],
-    );
+    let p = polynomial(s, z, [-5.7049887e-3, 2.0639088e-2, -5.3739715e-2, 0.13331442, -0.3333328]);
     let small = s.fma(s.mul(p, z), x, x);
 
     let one = s.splat(1.0);

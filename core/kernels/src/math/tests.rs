@@ -95,10 +95,13 @@ fn integer_angles_of_long_contexts_are_accurate() {
     }
 }
 
+/// A function, and arguments with their values.
+type Cases<'a> = (fn(f32) -> f32, &'a [(f32, f32)]);
+
 #[test]
 fn special_values() {
     let (inf, nan, tiny) = (f32::INFINITY, f32::NAN, f32::from_bits(1));
-    let cases: [(fn(f32) -> f32, &[(f32, f32)]); 7] = [
+    let cases: [Cases<'_>; 7] = [
         (
             scalar::exp,
             &[

@@ -18,9 +18,9 @@ pub fn sin_cos<S: Simd>(s: S, x: S::F) -> (S::F, S::F) {
     let r = HALF_PI.iter().fold(x, |r, &part| s.fma(nf, s.splat(-part), r));
 
     let z = s.mul(r, r);
-    let p = polynomial(s, z, [-1.951_529_589_1e-4, 8.332_160_873_6e-3, -1.666_665_461_1e-1]);
+    let p = polynomial(s, z, [-1.9515296e-4, 8.332161e-3, -0.16666655]);
     let sin = s.fma(s.mul(p, z), r, r);
-    let p = polynomial(s, z, [2.443_315_711_809_948e-5, -1.388_731_625_493_765e-3, 4.166_664_568_298_827e-2]);
+    let p = polynomial(s, z, [2.4433157e-5, -1.3887316e-3, 4.1666646e-2]);
     let cos = s.add(s.fma(s.mul(z, z), p, s.mul(z, s.splat(-0.5))), s.splat(1.0));
 
     // Quadrant n mod 4: odd swaps the two; bit 1 of n flips the sine, bit 1 of n + 1 the cosine.

@@ -1,0 +1,44 @@
+//! `mlxcel bench`: what forwards cost by width, and what speculation gains, measured in turn.
+
+mod forwards;
+mod generation;
+mod samples;
+
+pub(crate) use generation::rate;
+
+use anyhow::Result;
+use mlxcel_core::{TokenId, family::Target, nn::Executor, sampling::Seed};
+use serde_json::json;
+
+use crate::{args::BenchArgs, load, logging};
+
+/// Measures the models that `args` name.
+pub(crate) fn bench(args: &BenchArgs) -> Result<()> {
+    logging::init(false);
+    let executor = Executor::detect()?;
+    let (target, drafter) = load::models(&args.models, executor)?;
+    let prompt = tokens(target.as_ref(), args.context);
+    let forwards = forwards::measure(target.as_ref(), &prompt, args)?;
+    let generation = match drafter {
+        Some(drafter) => {
+            let rates = args.draft_synthetic.clone();
+            Some(generation::measure(target.as_ref(), drafter, rates, &prompt, args)?)
+        }
+        None => None,
+    };
+    if args.json {
+        let report = json!({ "forwards": forwards.json(), "generation": generation.map(|g| g.json()) });
+        return super::print(&format!("{report:#}\n"));
+    }
+    let generation = generation.map(|generation| generation.text()).unwrap_or_default();
+    super::print(&format!("{}{generation}", forwards.text()))
+}
+
+/// Ids that look like text to the kernels: spread over the vocabulary, the same in every run.
+fn tokens(target: &dyn Target, count: usize) -> Vec<TokenId> {
+    let vocab = target.spec().vocab as u64;
+    (0..count as u64).map(|i| TokenId((i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32).rem_euclid(vocab) as u32)).collect()
+}
+
+/// The seed of everything that is drawn.
+const SEED: Seed = Seed(1);
