@@ -1,5 +1,7 @@
 //! LFM2 with its DSpark drafter.
 
+#![allow(clippy::unwrap_used, reason = "tests, helpers included")]
+
 use conformance::{load, random};
 use mlxcel_core::{Error, checkpoint::CheckpointError};
 use mlxcel_dflash as _;
