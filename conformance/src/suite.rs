@@ -61,7 +61,10 @@ impl Family {
     pub fn context_edge(&self) -> Check {
         for pair in (self.random)() {
             let mut config = pair.target.config.clone();
-            config["max_position_embeddings"] = 24.into();
+            // A wrapped text model has a section of its own.
+            let text =
+                if config.get("text_config").is_some() { &mut config["text_config"] } else { &mut config };
+            text["max_position_embeddings"] = 24.into();
             let loaded = pair.load_as(config)?;
             let prompt = prompt(&loaded, 3, 25);
             let widths = all_widths(&loaded);
