@@ -107,7 +107,11 @@ fn a_window_ends_where_the_config_says() {
         let sliding = drafter(&pair, "sliding_attention", |config| config["is_causal"] = causal.into());
         let expected = logits(sliding.as_ref(), 0, 7);
         assert_eq!(logits(sliding.as_ref(), oldest, 7), expected, "is_causal {causal:?}: a row too many");
-        assert_ne!(logits(sliding.as_ref(), oldest + 1, 7), expected, "is_causal {causal:?}: a row is missing");
+        assert_ne!(
+            logits(sliding.as_ref(), oldest + 1, 7),
+            expected,
+            "is_causal {causal:?}: a row is missing"
+        );
     }
     let full = drafter(&pair, "full_attention", |_| {});
     assert_ne!(logits(full.as_ref(), 1, 7), logits(full.as_ref(), 0, 7), "the first row of the context");
