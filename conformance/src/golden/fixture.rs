@@ -32,6 +32,12 @@ impl Golden {
         Ok(Checkpoint::open(&self.folder)?)
     }
 
+    /// Its `config.json`.
+    pub fn config(&self) -> Result<serde_json::Value, Failure> {
+        let bytes = std::fs::read(self.folder.join("config.json")).at(&self.name)?;
+        serde_json::from_slice(&bytes).map_err(|error| self.refuse(&error))
+    }
+
     /// Its expectations.
     pub fn expected(&self) -> Result<Expected<'_>, Failure> {
         let tensors = SafeTensors::deserialize(&self.bytes).map_err(|e| self.refuse(&e))?;
