@@ -4,13 +4,13 @@ use std::{io, ops::ControlFlow};
 
 use anyhow::{Context, Result};
 use mlxcel_core::{
-    TokenId, Width,
+    Width,
     sampling::{CheckedSettings, Decision},
     speculative::{Event, Generated, Request, Speculation, generate},
-    text::{Detokenizer, SpecialTokens},
+    text::{Channel, Piece, SpecialTokens, StopMatcher, TextStream},
 };
 
-use crate::{error::Quiet, interrupt::Answering, load::Loaded};
+use crate::{args::RunArgs, error::Quiet, interrupt::Answering, load::Loaded, prompt::Prompt};
 
 /// What an answer is made with.
 pub(crate) struct Settings {
@@ -22,6 +22,17 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
+    /// Checks the arguments as far as that needs no model.
+    pub(crate) fn of(args: &RunArgs) -> Result<Self> {
+        Ok(Self {
+            // Nothing among them names a token, so any vocabulary will do.
+            sampling: args.sampling.settings().validate(usize::MAX)?,
+            max_tokens: args.max_tokens,
+            width: args.speculation.draft_block_size,
+            classic: args.speculation.no_draft,
+        })
+    }
+
     fn speculation(&self, loaded: &Loaded) -> Speculation {
         let declared = || loaded.drafter.as_ref().map(|drafter| drafter.spec().default_width);
         match self.width.or_else(declared) {
@@ -43,8 +54,8 @@ pub(crate) enum Origin {
 
 /// Where the text of an answer goes.
 pub(crate) trait Sink {
-    /// The text that a token completes; may be empty.
-    fn token(&mut self, token: TokenId, text: &str, origin: Origin) -> io::Result<()>;
+    /// Text that a token completes.
+    fn text(&mut self, piece: &Piece, origin: Origin) -> io::Result<()>;
 
     /// The tokens of a round are there.
     fn flush(&mut self) -> io::Result<()>;
@@ -53,15 +64,24 @@ pub(crate) trait Sink {
     fn end(&mut self) -> io::Result<()>;
 }
 
-/// Makes an answer and writes it round by round. `finish` of the result is `None` if Ctrl-C stopped it.
+/// An answer that was made.
+pub(crate) struct Answered {
+    /// `finish` is `None` if Ctrl-C stopped it.
+    pub(crate) generated: Generated,
+    /// Its text without the reasoning.
+    pub(crate) content: String,
+}
+
+/// Makes an answer and writes it round by round.
 pub(crate) fn answer(
     loaded: &Loaded,
-    prompt: Vec<TokenId>,
+    prompt: Prompt,
     settings: &Settings,
     sink: &mut dyn Sink,
-) -> Result<Generated> {
+) -> Result<Answered> {
+    let splitter = prompt.format.splitter(&loaded.text.tokenizer, &prompt.ids);
     let request = Request {
-        prompt,
+        prompt: prompt.ids,
         sampling: settings.sampling.clone(),
         choice: 0,
         max_tokens: settings.max_tokens,
@@ -70,14 +90,13 @@ pub(crate) fn answer(
         watch: None,
         speculation: settings.speculation(loaded),
     };
-    let answering = Answering::start();
-    let mut detokenizer = Detokenizer::new(SpecialTokens::Skip);
+    let stream = TextStream::new(splitter, StopMatcher::new::<&str>(&[])?, SpecialTokens::Skip);
+    let mut writer = Writer { loaded, stream, sink, tokens: 0, content: String::new() };
     let mut written = Ok(());
-    let mut tokens = 0;
+    let answering = Answering::start();
     let generated = generate(loaded.models(), request, &mut |event| {
         if let Event::Tokens { decisions, accepted, .. } = event {
-            tokens += decisions.len();
-            written = write_round(loaded, decisions, accepted, &mut detokenizer, sink);
+            written = writer.round(decisions, accepted);
         }
         if written.is_err() || answering.is_stopped() {
             ControlFlow::Break(())
@@ -86,42 +105,55 @@ pub(crate) fn answer(
         }
     });
     drop(answering);
-    written.and_then(|()| end(&mut detokenizer, sink)).map_err(write_failed)?;
+    written.and_then(|()| writer.end()).map_err(write_failed)?;
+    let Writer { tokens, content, .. } = writer;
     match generated {
-        Err(error) if tokens > 0 => {
-            Err(error).with_context(|| format!("the answer broke off after {tokens} tokens"))
-        }
-        other => Ok(other?),
+        Ok(generated) => Ok(Answered { generated, content }),
+        Err(error) if tokens == 0 => Err(error.into()),
+        // What is on stdout looks like an answer; it is not a whole one.
+        Err(error) => Err(error).with_context(|| format!("the answer broke off after {tokens} tokens")),
     }
 }
 
-fn write_round(
-    loaded: &Loaded,
-    decisions: &[Decision],
-    accepted: usize,
-    detokenizer: &mut Detokenizer,
-    sink: &mut dyn Sink,
-) -> io::Result<()> {
-    for (nth, decision) in decisions.iter().enumerate() {
-        let token = decision.token;
-        // End tokens are no text, special or not.
-        if loaded.text.eos.contains(token) {
-            continue;
-        }
-        let origin = if nth < accepted { Origin::Accepted } else { Origin::Target };
-        let text = detokenizer.push(&loaded.text.tokenizer, token);
-        sink.token(token, &text, origin)?;
-    }
-    sink.flush()
+/// Tokens to text, and text to the sink.
+struct Writer<'a> {
+    loaded: &'a Loaded,
+    stream: TextStream,
+    sink: &'a mut dyn Sink,
+    tokens: usize,
+    content: String,
 }
 
-fn end(detokenizer: &mut Detokenizer, sink: &mut dyn Sink) -> io::Result<()> {
-    // Bytes that never became a character.
-    let rest = detokenizer.flush();
-    if !rest.is_empty() {
-        sink.token(TokenId(0), &rest, Origin::Target)?;
+impl Writer<'_> {
+    fn round(&mut self, decisions: &[Decision], accepted: usize) -> io::Result<()> {
+        self.tokens += decisions.len();
+        for (nth, Decision { token, .. }) in decisions.iter().enumerate() {
+            // End tokens are no text, special or not.
+            if self.loaded.text.eos.contains(*token) {
+                continue;
+            }
+            let origin = if nth < accepted { Origin::Accepted } else { Origin::Target };
+            let step = self.stream.push(&self.loaded.text.tokenizer, *token);
+            self.write(&step.pieces, origin)?;
+        }
+        self.sink.flush()
     }
-    sink.end()
+
+    fn end(&mut self) -> io::Result<()> {
+        let rest = self.stream.finish();
+        self.write(&rest, Origin::Target)?;
+        self.sink.end()
+    }
+
+    fn write(&mut self, pieces: &[Piece], origin: Origin) -> io::Result<()> {
+        for piece in pieces {
+            if piece.channel != Channel::Reasoning {
+                self.content.push_str(&piece.text);
+            }
+            self.sink.text(piece, origin)?;
+        }
+        Ok(())
+    }
 }
 
 fn write_failed(error: io::Error) -> anyhow::Error {

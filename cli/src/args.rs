@@ -1,5 +1,7 @@
 //! The command line.
 
+use std::sync::LazyLock;
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use mlxcel_core::{
@@ -9,13 +11,19 @@ use mlxcel_core::{
 
 use crate::values;
 
+/// The program's version and MLX's.
+static VERSION: LazyLock<String> = LazyLock::new(|| {
+    let mlx = option_env!("MLX_VERSION").map(|version| format!(" (MLX {version})")).unwrap_or_default();
+    format!("{}{mlx}", env!("CARGO_PKG_VERSION"))
+});
+
 const EXIT_CODES: &str = "\
-Exit codes: 0 success, 1 failure, 2 a command line that cannot be served, 130 after Ctrl-C, 141 when the reader of the
+Exit codes: 0 success, 1 failure, 2 a command line that cannot be served, 130 after Ctrl-C, 141 when the reader of the \
 output has gone.";
 
 /// Language models, faster, with the same tokens.
 #[derive(Debug, Parser)]
-#[command(name = "mlxcel", version, propagate_version = true, after_help = EXIT_CODES)]
+#[command(name = "mlxcel", version = VERSION.as_str(), after_help = EXIT_CODES)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -23,7 +31,13 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Answer a prompt, or start a conversation.
+    /// Answer a prompt, or hold a conversation.
+    ///
+    /// The answer goes to stdout as it is made; everything else goes to stderr. The prompt is the user's message in
+    /// the model's chat template; with --raw, or for a model without a template, the model continues the text itself.
+    /// On a terminal, without -p, it is a conversation.
+    ///
+    /// With a drafter the tokens are the same as without; there is less to wait for.
     Run(RunArgs),
     /// List the model families that this program knows.
     Families,
@@ -38,17 +52,10 @@ pub(crate) enum Command {
     },
 }
 
-/// Answer a prompt, or start a conversation.
-///
-/// The answer goes to stdout as it is made; everything else goes to stderr. The prompt is the user's message in the
-/// model's chat template, unless `--raw` is given or the model has no template. With neither -p nor anything piped to
-/// stdin, a terminal gets a conversation.
-#[derive(Debug, Args)]
+/// Arguments of `run`.
+#[derive(Clone, Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct RunArgs {
-    #[command(flatten)]
-    pub(crate) models: ModelArgs,
-
     /// The prompt [default: stdin, without the newline at its end].
     #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) prompt: Option<String>,
@@ -66,12 +73,6 @@ pub(crate) struct RunArgs {
     #[arg(allow_negative_numbers = true)]
     pub(crate) max_tokens: usize,
 
-    #[command(flatten)]
-    pub(crate) sampling: SamplingArgs,
-
-    #[command(flatten)]
-    pub(crate) speculation: SpeculationArgs,
-
     /// How the closing line on stderr is written.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) stats: Stats,
@@ -79,10 +80,23 @@ pub(crate) struct RunArgs {
     /// Nothing on stderr but errors.
     #[arg(short, long)]
     pub(crate) quiet: bool,
+
+    /// Threads of the CPU kernels [default: one a physical core].
+    #[arg(long, value_name = "N", value_parser = values::threads, allow_negative_numbers = true)]
+    pub(crate) threads: Option<usize>,
+
+    #[command(flatten)]
+    pub(crate) models: ModelArgs,
+
+    #[command(flatten)]
+    pub(crate) sampling: SamplingArgs,
+
+    #[command(flatten)]
+    pub(crate) speculation: SpeculationArgs,
 }
 
 /// Which models.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Models")]
 pub(crate) struct ModelArgs {
     /// The target: a folder, or owner/name in the Hugging Face cache [default: the pair inside the program].
@@ -95,7 +109,7 @@ pub(crate) struct ModelArgs {
 }
 
 /// How tokens are chosen. With one seed the tokens are the same with speculation and without.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Sampling")]
 pub(crate) struct SamplingArgs {
     /// Temperature, 0 to 1000000; 0 takes the most likely token.
@@ -107,7 +121,7 @@ pub(crate) struct SamplingArgs {
     pub(crate) top_p: f64,
 
     /// Keep this many of the likeliest tokens; 0 keeps all.
-    #[arg(long, value_name = "K", default_value_t = 0, allow_negative_numbers = true)]
+    #[arg(long, value_name = "K", default_value = "0", value_parser = values::top_k, allow_negative_numbers = true)]
     pub(crate) top_k: usize,
 
     /// Keep tokens at least this probable relative to the likeliest, 0 to 1.
@@ -134,7 +148,7 @@ impl SamplingArgs {
 }
 
 /// How wide to speculate.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Speculation")]
 pub(crate) struct SpeculationArgs {
     /// Rows of a block, 1 to the drafter's trained width [default: what the drafter says].
@@ -144,6 +158,10 @@ pub(crate) struct SpeculationArgs {
     /// Decode classically, one token at a time.
     #[arg(long, conflicts_with = "draft_block_size")]
     pub(crate) no_draft: bool,
+
+    /// Mark the tokens that the drafter proposed and the target accepted, and those that are the target's own.
+    #[arg(long)]
+    pub(crate) show_speculation: bool,
 }
 
 /// Form of the closing line.

@@ -6,7 +6,7 @@ use std::{fmt::Write as _, process::ExitCode};
 
 use mlxcel_core::{Error, checkpoint::CheckpointError, sampling::SettingsError};
 
-use crate::output::to_stderr;
+use crate::notes::to_stderr;
 
 pub(crate) const SUCCESS: u8 = 0;
 const FAILURE: u8 = 1;

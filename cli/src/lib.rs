@@ -16,11 +16,13 @@ mod closing;
 mod commands;
 mod error;
 mod families;
+mod interactive;
 mod interrupt;
 mod load;
 mod logging;
-mod output;
+mod notes;
 mod prompt;
+mod screen;
 mod values;
 
 use std::{ffi::OsString, process::ExitCode};

@@ -5,7 +5,7 @@ use std::{borrow::Cow, io, sync::Arc};
 use anyhow::{Context, Result};
 use mlxcel_core::{
     checkpoint::{Checkpoint, HubCache},
-    family::{Drafter, Target, load_drafter, load_target},
+    family::{Drafter, Target, load_drafter, load_target, target_family},
     nn::Executor,
     sampling::Vocabulary,
     speculative::Models,
@@ -18,6 +18,9 @@ use crate::error::Usage;
 
 /// A checkpoint and what it is called.
 pub(crate) struct Named {
+    /// What the user wrote.
+    reference: String,
+    /// For people: `owner/name`, or a folder's own name.
     pub(crate) name: String,
     pub(crate) checkpoint: Checkpoint,
 }
@@ -42,19 +45,21 @@ pub(crate) struct Text {
 }
 
 impl Loaded {
-    /// Loads the models that `args` name, or the pair inside the program; no drafter if `classic`.
+    /// Loads the models that `args` name, or the pair inside the program; the target alone if `classic`.
     pub(crate) fn load(args: &ModelArgs, classic: bool) -> Result<Self> {
         let target = open_target(args.model.as_deref())?;
         let drafter = if classic { None } else { open_drafter(args)? };
         let executor = Executor::detect()?;
-        let Named { name, checkpoint } = target;
-        let cannot = || format!("cannot load the target {name}");
+        let Named { reference, name, checkpoint } = target;
+        let cannot = || format!("cannot load the target {reference}");
+        // A drafter has no text files: what it is comes first.
+        target_family(&checkpoint).with_context(cannot)?;
         let text = Text::load(&checkpoint).with_context(cannot)?;
         let target = load_target(checkpoint, executor).with_context(cannot)?;
         let drafter = drafter
             .map(|drafter| {
                 load_drafter(drafter.checkpoint, target.as_ref(), executor)
-                    .with_context(|| format!("cannot load the drafter {}", drafter.name))
+                    .with_context(|| format!("cannot load the drafter {}", drafter.reference))
             })
             .transpose()?;
         let spec = target.spec();
@@ -90,12 +95,13 @@ pub(crate) fn models(
     args: &ModelArgs,
     executor: Executor,
 ) -> Result<(Box<dyn Target>, Option<Box<dyn Drafter>>)> {
-    let Named { name, checkpoint } = open_target(args.model.as_deref())?;
+    let Named { reference, checkpoint, .. } = open_target(args.model.as_deref())?;
     let drafter = open_drafter(args)?;
-    let target = load_target(checkpoint, executor).with_context(|| format!("cannot load the target {name}"))?;
+    let target =
+        load_target(checkpoint, executor).with_context(|| format!("cannot load the target {reference}"))?;
     let load = |drafter: Named| {
         load_drafter(drafter.checkpoint, target.as_ref(), executor)
-            .with_context(|| format!("cannot load the drafter {}", drafter.name))
+            .with_context(|| format!("cannot load the drafter {}", drafter.reference))
     };
     let drafter = drafter.map(load).transpose()?;
     Ok((target, drafter))
@@ -140,25 +146,29 @@ fn open_drafter(args: &ModelArgs) -> Result<Option<Named>> {
 
 fn open(reference: &str) -> Result<Named> {
     let located = HubCache::from_env().locate(reference)?;
-    Ok(Named { name: located.name, checkpoint: Checkpoint::open(located.folder)? })
+    let checkpoint = Checkpoint::open(located.folder)?;
+    Ok(Named { reference: reference.to_owned(), name: located.name, checkpoint })
 }
 
 #[cfg(feature = "demo")]
 fn demo_target() -> Result<Named> {
-    let checkpoint = Checkpoint::embedded(mlxcel_demo::TARGET)?;
-    Ok(Named { name: mlxcel_demo::NAME.to_owned(), checkpoint })
+    embedded(mlxcel_demo::NAME.to_owned(), mlxcel_demo::TARGET)
 }
 
 #[cfg(feature = "demo")]
 fn demo_drafter() -> Result<Named> {
-    let checkpoint = Checkpoint::embedded(mlxcel_demo::DRAFTER)?;
-    Ok(Named { name: format!("{}-drafter", mlxcel_demo::NAME), checkpoint })
+    embedded(format!("{}-drafter", mlxcel_demo::NAME), mlxcel_demo::DRAFTER)
+}
+
+#[cfg(feature = "demo")]
+fn embedded(name: String, files: mlxcel_demo::Files) -> Result<Named> {
+    Ok(Named { reference: name.clone(), name, checkpoint: Checkpoint::embedded(files)? })
 }
 
 #[cfg(not(feature = "demo"))]
 fn demo_target() -> Result<Named> {
-    Err(Usage("no model: this program was built without the pair inside\nhint: name a model with -m MODEL")
-        .into())
+    let usage = "no model: this program was built without the pair inside\nhint: name a model with -m";
+    Err(Usage(usage).into())
 }
 
 #[cfg(not(feature = "demo"))]

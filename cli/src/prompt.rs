@@ -3,10 +3,19 @@
 use std::io::{IsTerminal, Read, stdin};
 
 use anyhow::{Context, Result};
-use mlxcel_core::{TokenId, text::ChatRequest};
+use mlxcel_core::{
+    TokenId,
+    text::{ChatRequest, ReasoningFormat},
+};
 use serde_json::{Value, json};
 
 use crate::{error::Usage, load::Text};
+
+/// The ids of a prompt, and how reasoning is told from the answer to it.
+pub(crate) struct Prompt {
+    pub(crate) ids: Vec<TokenId>,
+    pub(crate) format: ReasoningFormat,
+}
 
 /// The prompt of `-p`, or all of stdin; `None` if that is a terminal. A newline at the end of stdin, which shells put
 /// there, is no part of a message; `raw` text is taken as it is.
@@ -17,14 +26,10 @@ pub(crate) fn read(flag: Option<String>, raw: bool) -> Result<Option<String>> {
         None => {
             let mut bytes = Vec::new();
             stdin().read_to_end(&mut bytes).context("cannot read the prompt from stdin")?;
-            let mut text = String::from_utf8(bytes)
+            let text = String::from_utf8(bytes)
                 .map_err(|error| error.utf8_error())
                 .context("the prompt on stdin is not UTF-8")?;
-            if !raw && text.ends_with('\n') {
-                text.pop();
-                text.truncate(text.strip_suffix('\r').map_or(text.len(), str::len));
-            }
-            text
+            if raw { text } else { without_newline(&text).to_owned() }
         }
     };
     if prompt.is_empty() || (!raw && prompt.trim().is_empty()) {
@@ -33,21 +38,49 @@ pub(crate) fn read(flag: Option<String>, raw: bool) -> Result<Option<String>> {
     Ok(Some(prompt))
 }
 
-/// Ids of a text to be continued: after the start token, if the model has one and the text does not begin with it.
-pub(crate) fn raw(text: &Text, prompt: &str) -> Result<Vec<TokenId>> {
-    let bos = text.bos.as_deref().filter(|bos| !prompt.starts_with(bos)).unwrap_or_default();
-    Ok(text.tokenizer.encode(&format!("{bos}{prompt}"))?)
+fn without_newline(text: &str) -> &str {
+    text.strip_suffix("\r\n").or_else(|| text.strip_suffix('\n')).unwrap_or(text)
 }
 
-/// Ids of a conversation, up to the opening of the assistant's turn; `None` if the model has no chat template.
-pub(crate) fn chat(text: &Text, messages: &[Value]) -> Result<Option<Vec<TokenId>>> {
+/// A text to be continued: after the start token, if the model has one and the text does not begin with it.
+pub(crate) fn raw(text: &Text, prompt: &str) -> Result<Prompt> {
+    let bos = text.bos.as_deref().filter(|bos| !prompt.starts_with(bos)).unwrap_or_default();
+    let ids = text.tokenizer.encode(&format!("{bos}{prompt}"))?;
+    // Whatever the tags in it mean, the text that follows is what was asked for.
+    Ok(Prompt { ids, format: ReasoningFormat::None })
+}
+
+/// A conversation, up to the opening of the assistant's turn; `None` if the model has no chat template.
+pub(crate) fn chat(text: &Text, messages: &[Value]) -> Result<Option<Prompt>> {
     let Some(template) = &text.template else { return Ok(None) };
     let request = ChatRequest { messages, add_generation_prompt: true, ..ChatRequest::default() };
     let rendered = template.render(request, &text.tokenizer)?;
-    Ok(Some(text.tokenizer.encode_template(&rendered)?))
+    let ids = text.tokenizer.encode_template(&rendered)?;
+    Ok(Some(Prompt { ids, format: ReasoningFormat::detect(&text.tokenizer) }))
 }
 
 /// A message of a conversation.
 pub(crate) fn message(role: &str, content: &str) -> Value {
     json!({"role": role, "content": content})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_newline_is_the_shells() {
+        for (text, expected) in [("a\n", "a"), ("a\r\n", "a"), ("a\n\n", "a\n"), ("a", "a"), ("\n", "")] {
+            assert_eq!(without_newline(text), expected);
+        }
+    }
+
+    #[test]
+    fn an_empty_prompt_is_refused() {
+        for (prompt, raw, fine) in
+            [("", false, false), (" \n\t", false, false), ("", true, false), (" ", true, true)]
+        {
+            assert_eq!(read(Some(prompt.to_owned()), raw).is_ok(), fine, "{prompt:?} {raw}");
+        }
+    }
 }

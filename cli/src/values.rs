@@ -15,6 +15,17 @@ pub(crate) fn tokens(text: &str) -> Result<usize, String> {
         .ok_or_else(|| "expected a number of tokens, at least 1".to_owned())
 }
 
+/// A number of threads, 1 to 1024.
+pub(crate) fn threads(text: &str) -> Result<usize, String> {
+    let fits = |threads: &usize| (1..=1024).contains(threads);
+    text.parse().ok().filter(fits).ok_or_else(|| "expected a number of threads, 1 to 1024".to_owned())
+}
+
+/// How many tokens top-k keeps.
+pub(crate) fn top_k(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| "expected a number of tokens, 0 or more".to_owned())
+}
+
 /// A seed: any integer of 64 bits, signed or not, by its bits.
 pub(crate) fn seed(text: &str) -> Result<Seed, String> {
     let unsigned = text.parse::<u64>().map(Seed::from);

@@ -25,8 +25,8 @@ conformance::suite!(qwen {
         ]
     },
     model_types: &["qwen3_5", "qwen3_5_text"],
-    random: random::qwen::pairs,
-    misfits: |pair| random::dflash::misfits(&pair.drafter.config),
+    random: conformance::random::qwen::pairs,
+    misfits: |pair| conformance::random::dflash::misfits(&pair.drafter.config),
     trained: None,
 });
 

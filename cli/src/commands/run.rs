@@ -1,78 +1,93 @@
 //! `mlxcel run`.
 
-use std::time::Instant;
+use std::{
+    io::{self, IsTerminal as _},
+    time::Instant,
+};
 
 use anyhow::Result;
-use mlxcel_core::TokenId;
+use mlxcel_core::nn::set_threads;
 
 use crate::{
     answer::{Settings, answer},
     args::{RunArgs, Stats},
     closing,
     error::{Quiet, Usage},
-    interrupt,
+    interactive, interrupt,
     load::Loaded,
     logging,
-    output::{Notes, Plain},
-    prompt,
+    notes::Notes,
+    prompt::{self, Prompt},
+    screen::{Look, Screen},
 };
 
-/// Answers a prompt.
+/// Answers a prompt, or holds a conversation.
 pub(crate) fn run(args: RunArgs) -> Result<()> {
+    let notes = Notes { quiet: args.quiet };
     logging::init(args.quiet);
     interrupt::install();
-    let settings = settings(&args)?;
+    check(&args)?;
+    if let Some(threads) = args.threads {
+        set_threads(threads);
+    }
+    let settings = Settings::of(&args)?;
     let Some(text) = prompt::read(args.prompt.clone(), args.raw)? else {
-        return Err(Usage("no prompt\nhint: give one with -p, or on stdin").into());
+        if !io::stdout().is_terminal() {
+            return Err(Usage("no prompt\nhint: give one with -p, or on stdin").into());
+        }
+        // `/set draft on` may come.
+        let loaded = load(&args, false, notes)?;
+        note_missing_template(&args, &loaded, notes)?;
+        return interactive::converse(args, &loaded);
     };
-    let loaded = load(&args)?;
-    let ids = ids(&args, &loaded, &text)?;
-    let generated = answer(&loaded, ids, &settings, &mut Plain::new())?;
-    let asked = args.stats == Stats::Json;
-    Notes { quiet: args.quiet && !asked }.line(&closing::line(&generated, args.stats));
+    let loaded = load(&args, settings.classic, notes)?;
+    note_missing_template(&args, &loaded, notes)?;
+    let prompt = first_prompt(&args, &loaded, &text)?;
+    let look = Look::of_stdout(args.speculation.show_speculation);
+    let generated =
+        answer(&loaded, prompt, &settings, &mut Screen::new(io::stdout().lock(), look))?.generated;
+    if look.speculation {
+        notes.line(look.legend());
+    }
+    // Who asks for JSON gets it in any case.
+    let quiet = args.quiet && args.stats == Stats::Text;
+    Notes { quiet }.line(&closing::line(&generated, args.stats));
     if generated.finish.is_none() { Err(Quiet::Interrupted.into()) } else { Ok(()) }
 }
 
-/// Checks everything that can be checked before a model is loaded.
-fn settings(args: &RunArgs) -> Result<Settings> {
-    let speculation = &args.speculation;
+/// What the flags cannot say of themselves.
+fn check(args: &RunArgs) -> Result<()> {
     let no_drafter = args.models.model.is_some() && args.models.draft_model.is_none();
-    if no_drafter && speculation.draft_block_size.is_some() {
-        let usage = "--draft-block-size needs a drafter\nhint: name one with --draft-model";
-        return Err(Usage(usage).into());
+    if no_drafter && args.speculation.draft_block_size.is_some() {
+        return Err(Usage("--draft-block-size needs a drafter\nhint: name one with --draft-model").into());
     }
-    Ok(Settings {
-        // Nothing here names a token, so any vocabulary will do.
-        sampling: args.sampling.settings().validate(usize::MAX)?,
-        max_tokens: args.max_tokens,
-        width: speculation.draft_block_size,
-        classic: speculation.no_draft,
-    })
+    Ok(())
 }
 
-fn load(args: &RunArgs) -> Result<Loaded> {
-    let (start, notes) = (Instant::now(), Notes { quiet: args.quiet });
+fn load(args: &RunArgs, classic: bool, notes: Notes) -> Result<Loaded> {
+    let start = Instant::now();
     let name = args.models.model.as_deref().unwrap_or("the pair inside the program");
     notes.line(&format!("loading {name}"));
-    let loaded = Loaded::load(&args.models, args.speculation.no_draft)?;
+    let loaded = Loaded::load(&args.models, classic)?;
     let seconds = start.elapsed().as_secs_f64();
     notes.line(&format!("loaded {} in {seconds:.2} s", loaded.describe()));
     Ok(loaded)
 }
 
-fn ids(args: &RunArgs, loaded: &Loaded, text: &str) -> Result<Vec<TokenId>> {
-    if args.raw {
-        return prompt::raw(&loaded.text, text);
-    }
-    let mut messages: Vec<_> = args.system.iter().map(|system| prompt::message("system", system)).collect();
-    messages.push(prompt::message("user", text));
-    if let Some(ids) = prompt::chat(&loaded.text, &messages)? {
-        return Ok(ids);
+fn note_missing_template(args: &RunArgs, loaded: &Loaded, notes: Notes) -> Result<()> {
+    if args.raw || loaded.text.template.is_some() {
+        return Ok(());
     }
     if args.system.is_some() {
         return Err(Usage("--system needs a chat template, and this model has none").into());
     }
-    let notes = Notes { quiet: args.quiet };
     notes.line(&format!("{} has no chat template: the prompt is continued as it stands", loaded.name));
-    prompt::raw(&loaded.text, text)
+    Ok(())
+}
+
+fn first_prompt(args: &RunArgs, loaded: &Loaded, text: &str) -> Result<Prompt> {
+    let mut messages: Vec<_> = args.system.iter().map(|system| prompt::message("system", system)).collect();
+    messages.push(prompt::message("user", text));
+    let chat = if args.raw { None } else { prompt::chat(&loaded.text, &messages)? };
+    chat.map_or_else(|| prompt::raw(&loaded.text, text), Ok)
 }

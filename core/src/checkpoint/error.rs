@@ -181,12 +181,12 @@ impl CheckpointError {
     pub fn hint(&self) -> Option<String> {
         let hint = match self {
             Self::NotFound { reference, .. } if is_repository(reference) => {
-                format!("mlxcel pull {reference}")
+                format!("download it first: hf download {reference}")
             }
             Self::NotFound { .. } => {
                 "pass the folder of a model, or owner/name of a downloaded one".to_owned()
             }
-            Self::NoSnapshot { reference, .. } => format!("mlxcel pull {reference}"),
+            Self::NoSnapshot { reference, .. } => format!("download it first: hf download {reference}"),
             Self::NotAFolder { path } => {
                 match path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
                     Some(parent) => format!("pass the folder: {}", parent.display()),

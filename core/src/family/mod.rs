@@ -10,7 +10,7 @@ pub use drafter::{Bound, Draft, Drafter, DrafterContext, DrafterSpec, Observe, P
 pub use pairing::{PairingError, check_pairing};
 pub use registry::{
     DrafterFamily, Recognised, RegistryError, TargetFamily, drafter_families, load_drafter, load_target,
-    recognise, target_families,
+    recognise, target_families, target_family,
 };
 pub use segment::{LogitRows, Output, Segment, Want};
 pub use target::{Target, TargetSpec};

@@ -151,20 +151,28 @@ pub fn recognise(checkpoint: &Checkpoint) -> Result<Recognised, RegistryError> {
     Ok(target_of(checkpoint)?.map_or(Recognised::Unknown, Recognised::Target))
 }
 
+/// The family that loads a checkpoint as a target.
+///
+/// # Errors
+/// The checkpoint is a drafter, or of no known family.
+pub fn target_family(checkpoint: &Checkpoint) -> Result<&'static TargetFamily, RegistryError> {
+    match recognise(checkpoint)? {
+        Recognised::Target(family) => Ok(family),
+        Recognised::Drafter(family) => {
+            Err(RegistryError::DrafterAsTarget { place: place_of(checkpoint), family: family.name })
+        }
+        Recognised::Unknown => {
+            let known: Vec<_> = target_families()?.iter().flat_map(|f| f.model_types).copied().collect();
+            let found = model_type(checkpoint).to_owned();
+            let place = place_of(checkpoint);
+            Err(RegistryError::UnknownModelType { place, found, known: known.join(", ") })
+        }
+    }
+}
+
 /// Loads a checkpoint as a target.
 pub fn load_target(checkpoint: Checkpoint, executor: Executor) -> Result<Box<dyn Target>> {
-    let place = place_of(&checkpoint);
-    if let Some(family) = recognised_drafter(&checkpoint)? {
-        return Err(RegistryError::DrafterAsTarget { place, family: family.name }.into());
-    }
-    let family = match target_of(&checkpoint)? {
-        Some(family) => family,
-        None => {
-            let known: Vec<_> = target_families()?.iter().flat_map(|f| f.model_types).copied().collect();
-            let found = model_type(&checkpoint).to_owned();
-            return Err(RegistryError::UnknownModelType { place, found, known: known.join(", ") }.into());
-        }
-    };
+    let family = target_family(&checkpoint)?;
     (family.load)(family, checkpoint, executor)
 }
 

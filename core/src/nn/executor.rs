@@ -30,3 +30,8 @@ impl Executor {
         })
     }
 }
+
+/// Sets the number of threads of the CPU kernels, 1 or more; without it, one a physical core. It changes no result.
+pub fn set_threads(threads: usize) {
+    mlxcel_kernels::set_threads(threads);
+}

@@ -122,8 +122,9 @@ mod tests {
             codes[64 * (k / 4) + k % 4] = 1;
             dispatch!(isa, |s| {
                 let mut lanes = [0; LANES];
-                let acc = s.dot(s.zero(), s.unpack_bytes(&codes), step);
-                s.store_i(&mut lanes, s.total(acc));
+                let mut acc = [s.zero()];
+                s.dot(&mut acc, &[s.unpack_bytes(&codes)], step);
+                s.store_i(&mut lanes, s.total(acc[0]));
                 lanes[0]
             })
         };

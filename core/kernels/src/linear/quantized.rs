@@ -10,7 +10,7 @@ use std::ops::Range;
 use crate::simd::LANES;
 use crate::{Exec, dispatch};
 
-use super::activations::{LinearScratch, Step};
+use super::activations::LinearScratch;
 use super::buffer::Buffer;
 use super::codes::{Codes, STEP, pack_group};
 use super::dot::Dot;
@@ -20,7 +20,7 @@ use super::weights::{LinearPart, LinearWeights};
 use super::{Rows, read_float};
 
 /// Bytes that a cold tile prefetches ahead in each block's stream.
-const AHEAD: usize = 3072;
+const AHEAD: usize = 4096;
 
 /// Quantized weights in blocks.
 pub(super) struct Quantized {
@@ -230,31 +230,23 @@ impl<S: Dot, const CODES: u8> Product<'_, S, CODES> {
             let mut acc = [[s.splat(0.0); NB]; M];
             for g in 0..groups {
                 let mut sums = [[s.zero(); NB]; M];
+                // The end of a block is followed by the next tile's blocks.
+                let past = g * group_bytes + AHEAD >= block_bytes;
+                let ahead = if past { AHEAD + (NB - 1) * block_bytes } else { AHEAD };
                 for step in 0..steps {
                     let at = weights.add(g * group_bytes + head + step * Self::STEP_BYTES);
-                    for b in 0..NB {
-                        let at = at.add(b * block_bytes);
-                        if COLD {
-                            prefetch(at.wrapping_add(AHEAD));
-                            if CODES == 1 {
-                                prefetch(at.wrapping_add(AHEAD + 64));
-                            }
-                        }
-                        let codes = match CODES {
-                            0 => s.unpack_nibbles(&*at.cast()),
-                            1 => s.unpack_bytes(&*at.cast()),
-                            _ => s.unpack_e2m1(&*at.cast()),
-                        };
-                        for m in 0..M {
-                            let x: &Step = &*x.add((m * groups + g) * steps + step);
-                            sums[m][b] = s.dot(sums[m][b], codes, x);
-                        }
+                    let codes: [S::Unpacked; NB] = std::array::from_fn(
+                        #[inline(always)]
+                        |b| self.unpack::<COLD>(at.add(b * block_bytes), ahead),
+                    );
+                    for m in 0..M {
+                        s.dot(&mut sums[m], &codes, &*x.add((m * groups + g) * steps + step));
                     }
                 }
                 for b in 0..NB {
                     let at = weights.add(b * block_bytes + g * group_bytes);
                     if COLD {
-                        prefetch(at.wrapping_add(AHEAD));
+                        prefetch(at.wrapping_add(ahead));
                     }
                     let (scale, bias) = self.scale_and_bias(at);
                     for m in 0..M {
@@ -269,6 +261,27 @@ impl<S: Dot, const CODES: u8> Product<'_, S, CODES> {
                 for b in 0..NB {
                     self.output.store(s, row + m, block + b, acc[m][b]);
                 }
+            }
+        }
+    }
+
+    /// The codes of a step; those `ahead` bytes on are prefetched if weights come from memory.
+    ///
+    /// # Safety
+    /// `at` is the start of a step.
+    #[inline(always)]
+    unsafe fn unpack<const COLD: bool>(&self, at: *const u8, ahead: usize) -> S::Unpacked {
+        if COLD {
+            for line in (0..Self::STEP_BYTES).step_by(64) {
+                prefetch(at.wrapping_add(ahead + line));
+            }
+        }
+        // SAFETY: a step has these bytes.
+        unsafe {
+            match CODES {
+                0 => self.s.unpack_nibbles(&*at.cast()),
+                1 => self.s.unpack_bytes(&*at.cast()),
+                _ => self.s.unpack_e2m1(&*at.cast()),
             }
         }
     }

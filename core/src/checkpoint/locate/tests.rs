@@ -102,7 +102,7 @@ fn what_is_not_there_says_where_it_was_looked_for() {
     let error = cache.locate("owner/name").unwrap_err();
     let CheckpointError::NotFound { looked, .. } = &error else { panic!("{error}") };
     assert_eq!(looked.len(), 2);
-    assert_eq!(error.hint().unwrap(), "mlxcel pull owner/name");
+    assert_eq!(error.hint().unwrap(), "download it first: hf download owner/name");
     for odd in [
         "",
         " ",

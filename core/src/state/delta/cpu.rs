@@ -7,7 +7,7 @@ use mlxcel_kernels::{
 
 use crate::nn::DeltaDims;
 
-/// The states `[Hv, Dk, Dv]` after the committed rows and after the open block, and the block's rows.
+/// The states after the committed rows and after the open block, in the kernel's layout, and the block's rows.
 #[derive(Clone, Debug)]
 pub(super) struct CpuMemory {
     committed: Vec<f32>,

@@ -84,16 +84,17 @@ impl Dot for Avx2 {
         }
     }
     #[inline(always)]
-    fn dot(self, mut acc: Self::Acc, codes: Self::Unpacked, x: &Step) -> Self::Acc {
-        for t in 0..4 {
-            // SAFETY: the token proves the features.
-            unsafe {
-                let x = _mm256_set1_epi32(x[t] as i32);
-                acc[0] = _mm256_add_epi32(acc[0], _mm256_madd_epi16(codes[0][t], x));
-                acc[1] = _mm256_add_epi32(acc[1], _mm256_madd_epi16(codes[1][t], x));
+    fn dot<const N: usize>(self, acc: &mut [Self::Acc; N], codes: &[Self::Unpacked; N], x: &Step) {
+        for (t, &x) in x.iter().enumerate() {
+            for (acc, codes) in acc.iter_mut().zip(codes) {
+                // SAFETY: the token proves the features.
+                unsafe {
+                    let x = _mm256_set1_epi32(x as i32);
+                    acc[0] = _mm256_add_epi32(acc[0], _mm256_madd_epi16(codes[0][t], x));
+                    acc[1] = _mm256_add_epi32(acc[1], _mm256_madd_epi16(codes[1][t], x));
+                }
             }
         }
-        acc
     }
     #[inline(always)]
     fn total(self, acc: Self::Acc) -> Self::I {

@@ -53,12 +53,13 @@ impl Dot for Avx512 {
         unsafe { [_mm512_loadu_si512(p.as_ptr().cast()), _mm512_loadu_si512(p.as_ptr().add(64).cast())] }
     }
     #[inline(always)]
-    fn dot(self, acc: Self::Acc, codes: Self::Unpacked, x: &Step) -> Self::Acc {
-        let x = x.map(|v| self.splat_i(v as i32));
-        [
-            self.dot4(self.dot4(acc[0], codes[0], x[0]), codes[1], x[1]),
-            self.dot4(self.dot4(acc[1], codes[0], x[2]), codes[1], x[3]),
-        ]
+    fn dot<const N: usize>(self, acc: &mut [Self::Acc; N], codes: &[Self::Unpacked; N], x: &Step) {
+        for (t, &x) in x.iter().enumerate() {
+            let x = self.splat_i(x as i32);
+            for (acc, codes) in acc.iter_mut().zip(codes) {
+                acc[t / 2] = self.dot4(acc[t / 2], codes[t % 2], x);
+            }
+        }
     }
     #[inline(always)]
     fn total(self, acc: Self::Acc) -> __m512i {

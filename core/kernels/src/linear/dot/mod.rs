@@ -29,8 +29,9 @@ pub(super) trait Dot: Simd {
     fn unpack_e2m1(self, p: &[u8; 64]) -> Self::Unpacked;
     /// A step of unsigned bytes.
     fn unpack_bytes(self, p: &[u8; 128]) -> Self::Unpacked;
-    /// Adds the products of one step.
-    fn dot(self, acc: Self::Acc, codes: Self::Unpacked, x: &Step) -> Self::Acc;
+    /// Adds the products of one step of one row with `N` blocks. The order inside (an activation, then every block) keeps few
+    /// broadcast activations in registers.
+    fn dot<const N: usize>(self, acc: &mut [Self::Acc; N], codes: &[Self::Unpacked; N], x: &Step);
     /// The sums.
     fn total(self, acc: Self::Acc) -> Self::I;
 }

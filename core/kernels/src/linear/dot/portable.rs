@@ -30,14 +30,14 @@ impl Dot for Portable {
         std::array::from_fn(|lane| Codes::Byte.get(p, lane))
     }
     #[inline(always)]
-    fn dot(self, mut acc: Self::Acc, codes: Self::Unpacked, x: &Step) -> Self::Acc {
-        for (acc, codes) in acc.iter_mut().zip(codes) {
+    fn dot<const N: usize>(self, acc: &mut [Self::Acc; N], codes: &[Self::Unpacked; N], x: &Step) {
+        let lanes = acc.as_flattened_mut().iter_mut().zip(codes.as_flattened());
+        for (acc, codes) in lanes {
             for (t, first) in [0, 1, 4, 5].into_iter().enumerate() {
                 *acc += i32::from(codes[first]) * i32::from(x[t] as i16);
                 *acc += i32::from(codes[first + 2]) * i32::from((x[t] >> 16) as i16);
             }
         }
-        acc
     }
     #[inline(always)]
     fn total(self, acc: Self::Acc) -> Self::I {

@@ -1,0 +1,65 @@
+//! Stdin and stdout that go away, are full, or hold no text.
+
+use std::{
+    fs::File,
+    io::Read as _,
+    process::{Command, Stdio},
+};
+
+use crate::program::{command, end, run_with};
+
+const LONG: [&str; 7] = ["run", "--raw", "-p", "import", "-n", "3000", "--stats=json"];
+
+#[test]
+fn a_reader_that_goes_ends_the_program_quietly() {
+    let mut child = command(&LONG).spawn().unwrap();
+    drop(child.stdout.take());
+    let ended = end(child);
+    assert_eq!(ended.code, Some(141), "{ended:?}");
+    assert_eq!(ended.stderr.lines().count(), 2, "the two lines of loading: {}", ended.stderr);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_an_error() {
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let ended = end(command(&LONG).stdout(full).spawn().unwrap());
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    let error = "error: cannot write the answer\n  caused by: No space left on device";
+    assert!(ended.stderr.contains(error), "{}", ended.stderr);
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_stops_the_answer() {
+    let mut child = command(&LONG).spawn().unwrap();
+    child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+    Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    let ended = end(child);
+    assert_eq!(ended.code, Some(130), "{ended:?}");
+    assert!(ended.stdout.ends_with('\n'));
+    assert!(ended.stderr.contains(r#""finish":"cancelled""#), "{}", ended.stderr);
+}
+
+#[test]
+fn help_without_a_reader_is_quiet() {
+    let mut child = command(&["completions", "bash"]).spawn().unwrap();
+    drop(child.stdout.take());
+    let ended = end(child);
+    assert!(ended.stderr.is_empty(), "{ended:?}");
+    assert!(matches!(ended.code, Some(0 | 141)), "{ended:?}");
+}
+
+#[test]
+fn closed_stdin_and_odd_bytes_are_refused() {
+    let closed = end(command(&["run"]).stdin(Stdio::null()).spawn().unwrap());
+    assert_eq!(closed.code, Some(2), "{closed:?}");
+    assert!(closed.stderr.starts_with("error: the prompt is empty\nhint: "), "{closed:?}");
+
+    let odd = run_with(b"caf\xe9", &["run"]);
+    assert_eq!(odd.code, Some(1), "{odd:?}");
+    insta::assert_snapshot!(odd.stderr, @r"
+    error: the prompt on stdin is not UTF-8
+      caused by: incomplete utf-8 byte sequence from index 3
+    ");
+}
