@@ -61,7 +61,10 @@ impl Family {
     pub fn context_edge(&self) -> Check {
         for pair in (self.random)() {
             let mut config = pair.target.config.clone();
-            config["max_position_embeddings"] = 24.into();
+            // A model inside another one has its fields in a section of their own.
+            let wrapped = config["text_config"].is_object();
+            let text = if wrapped { &mut config["text_config"] } else { &mut config };
+            text["max_position_embeddings"] = 24.into();
             let loaded = pair.load_as(config)?;
             let prompt = prompt(&loaded, 3, 25);
             let widths = all_widths(&loaded);

@@ -107,7 +107,7 @@ fn odd_target_configs_are_refused() {
         ("partial_rotary_factor", "even", |c| c["rope_parameters"]["partial_rotary_factor"] = json!(0.2)),
         ("partial_rotary_factor", "0.0..=1.0", |c| c["rope_parameters"]["partial_rotary_factor"] = json!(2)),
         ("mrope_section", "a sum of 4", |c| c["rope_parameters"]["mrope_section"] = json!([11, 11, 10])),
-        ("linear_attn.conv1d.weight", "[128, 5, 1]", |c| c["linear_conv_kernel_dim"] = json!(5)),
+        ("linear_attn.conv1d.weight", "[128, 1, 5]", |c| c["linear_conv_kernel_dim"] = json!(5)),
     ];
     for (field, expected, change) in cases {
         let mut config = pair.target.config.clone();
