@@ -194,11 +194,7 @@ impl KvState {
         let visible = self.first.max(self.len().saturating_sub(self.keep))..self.len();
         match &self.store {
             Some(Store::Mlx(store)) => {
-<<<<<<< HEAD
-                let (keys, values) = store.read(self.len())?;
-=======
                 let (keys, values) = store.read(visible)?;
->>>>>>> main
                 let (mut contents, values) =
                     (crate::nn::mlx::to_host(&keys)?, crate::nn::mlx::to_host(&values)?);
                 contents.extend(values);
