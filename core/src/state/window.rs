@@ -58,3 +58,6 @@ impl WindowState {
         self.rows.eval()
     }
 }
+
+#[cfg(test)]
+mod tests;
