@@ -62,7 +62,8 @@ fn windowed(steps: &[Step], window: usize, slack: Width, executor: Executor) -> 
 fn reference(steps: &[Step], window: usize, executor: Executor) -> Vec<Vec<f32>> {
     let mut state = LayerState::Kv(KvState::new(KV_HEADS, DIM));
     run(steps, &mut state, executor, |x, state| {
-        let (state, start) = (state.kv()?, Position(state.len()));
+        let start = Position(state.len());
+        let state = state.kv()?;
         let (q, kv) = (x.slice_features(0..HEADS * DIM)?, x.slice_features(HEADS * DIM..WIDTH)?);
         attention().append(&kv, state)?;
         attention().attend(&q, state, start, Mask::Window(window))
