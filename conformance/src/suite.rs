@@ -61,9 +61,9 @@ impl Family {
     pub fn context_edge(&self) -> Check {
         for pair in (self.random)() {
             let mut config = pair.target.config.clone();
-            // A wrapped text model has a section of its own.
-            let text =
-                if config.get("text_config").is_some() { &mut config["text_config"] } else { &mut config };
+            // A model inside another one has its fields in a section of their own.
+            let wrapped = config["text_config"].is_object();
+            let text = if wrapped { &mut config["text_config"] } else { &mut config };
             text["max_position_embeddings"] = 24.into();
             let loaded = pair.load_as(config)?;
             let prompt = prompt(&loaded, 3, 25);
