@@ -7,7 +7,7 @@ use mlxcel_core::{
     Width,
     sampling::{CheckedSettings, Decision},
     speculative::{Event, Generated, Request, Speculation, generate},
-    text::{Channel, Piece, SpecialTokens, StopMatcher, TextStream},
+    text::{Channel, Piece, TextStream},
 };
 
 use crate::{args::RunArgs, error::Quiet, interrupt::Answering, load::Loaded, prompt::Prompt};
@@ -79,19 +79,17 @@ pub(crate) fn answer(
     settings: &Settings,
     sink: &mut dyn Sink,
 ) -> Result<Answered> {
-    let splitter = prompt.format.splitter(&loaded.text.tokenizer, &prompt.ids);
     let request = Request {
         prompt: prompt.ids,
         sampling: settings.sampling.clone(),
         choice: 0,
         max_tokens: settings.max_tokens,
         min_tokens: 0,
-        eos: loaded.text.eos.iter().collect(),
+        eos: loaded.text.model.eos.iter().collect(),
         watch: None,
         speculation: settings.speculation(loaded),
     };
-    let stream = TextStream::new(splitter, StopMatcher::new::<&str>(&[])?, SpecialTokens::Skip);
-    let mut writer = Writer { loaded, stream, sink, tokens: 0, content: String::new() };
+    let mut writer = Writer { loaded, stream: prompt.stream, sink, tokens: 0, content: String::new() };
     let mut written = Ok(());
     let answering = Answering::start();
     let generated = generate(loaded.models(), request, &mut |event| {
@@ -129,11 +127,11 @@ impl Writer<'_> {
         self.tokens += decisions.len();
         for (nth, Decision { token, .. }) in decisions.iter().enumerate() {
             // End tokens are no text, special or not.
-            if self.loaded.text.eos.contains(*token) {
+            if self.loaded.text.model.eos.contains(*token) {
                 continue;
             }
             let origin = if nth < accepted { Origin::Accepted } else { Origin::Target };
-            let step = self.stream.push(&self.loaded.text.tokenizer, *token);
+            let step = self.stream.push(&self.loaded.text.model.tokenizer, *token);
             self.write(&step.pieces, origin)?;
         }
         self.sink.flush()

@@ -9,7 +9,7 @@ use mlxcel_core::{
     nn::Executor,
     sampling::Vocabulary,
     speculative::Models,
-    text::{ChatTemplate, EosSet, TemplateError, TextFiles, Tokenizer},
+    text::{TextFiles, TextModel},
 };
 
 use crate::args::ModelArgs;
@@ -37,11 +37,10 @@ pub(crate) struct Loaded {
 
 /// Text in and out of the target.
 pub(crate) struct Text {
-    pub(crate) tokenizer: Tokenizer,
-    pub(crate) template: Option<ChatTemplate>,
+    /// What the checkpoint says about text.
+    pub(crate) model: TextModel,
     /// The token that starts every text, if the model has one.
     pub(crate) bos: Option<String>,
-    pub(crate) eos: EosSet,
 }
 
 impl Loaded {
@@ -49,21 +48,10 @@ impl Loaded {
     pub(crate) fn load(args: &ModelArgs, classic: bool) -> Result<Self> {
         let target = open_target(args.model.as_deref())?;
         let drafter = if classic { None } else { open_drafter(args)? };
-        let executor = Executor::detect()?;
-        let Named { reference, name, checkpoint } = target;
-        let cannot = || format!("cannot load the target {reference}");
-        // A drafter has no text files: what it is comes first.
-        target_family(&checkpoint).with_context(cannot)?;
-        let text = Text::load(&checkpoint).with_context(cannot)?;
-        let target = load_target(checkpoint, executor).with_context(cannot)?;
-        let drafter = drafter
-            .map(|drafter| {
-                load_drafter(drafter.checkpoint, target.as_ref(), executor)
-                    .with_context(|| format!("cannot load the drafter {}", drafter.reference))
-            })
-            .transpose()?;
+        let (name, text) = (target.name.clone(), target.text()?);
+        let (target, drafter) = target.load(drafter, Executor::detect()?)?;
         let spec = target.spec();
-        let known = |id| text.tokenizer.knows(id);
+        let known = |id| text.model.tokenizer.knows(id);
         let vocabulary = Arc::new(Vocabulary::new(spec.vocab, known, &spec.suppressed));
         Ok(Self { name, target, drafter, text, vocabulary })
     }
@@ -91,20 +79,36 @@ impl Loaded {
 }
 
 /// The models that `args` name, without their texts.
-pub(crate) fn models(
-    args: &ModelArgs,
-    executor: Executor,
-) -> Result<(Box<dyn Target>, Option<Box<dyn Drafter>>)> {
-    let Named { reference, checkpoint, .. } = open_target(args.model.as_deref())?;
+pub(crate) fn models(args: &ModelArgs, executor: Executor) -> Result<Pair> {
+    let target = open_target(args.model.as_deref())?;
     let drafter = open_drafter(args)?;
-    let target =
-        load_target(checkpoint, executor).with_context(|| format!("cannot load the target {reference}"))?;
-    let load = |drafter: Named| {
-        load_drafter(drafter.checkpoint, target.as_ref(), executor)
-            .with_context(|| format!("cannot load the drafter {}", drafter.reference))
-    };
-    let drafter = drafter.map(load).transpose()?;
-    Ok((target, drafter))
+    target.load(drafter, executor)
+}
+
+/// A target, and a drafter that fits it.
+type Pair = (Box<dyn Target>, Option<Box<dyn Drafter>>);
+
+impl Named {
+    fn load(self, drafter: Option<Self>, executor: Executor) -> Result<Pair> {
+        let Self { reference, checkpoint, .. } = self;
+        let target = load_target(checkpoint, executor)
+            .with_context(|| format!("cannot load the target {reference}"))?;
+        let load = |drafter: Self| {
+            load_drafter(drafter.checkpoint, target.as_ref(), executor)
+                .with_context(|| format!("cannot load the drafter {}", drafter.reference))
+        };
+        let drafter = drafter.map(load).transpose()?;
+        Ok((target, drafter))
+    }
+
+    fn text(&self) -> Result<Text> {
+        let load = || {
+            // A drafter has no text files: what it is comes first.
+            target_family(&self.checkpoint)?;
+            Text::load(&self.checkpoint)
+        };
+        load().with_context(|| format!("cannot load the target {}", self.reference))
+    }
 }
 
 impl Text {
@@ -114,15 +118,9 @@ impl Text {
             Err(error) => Err(io::Error::other(error)),
         };
         let files = TextFiles::load(read)?;
-        let tokenizer = Tokenizer::from_json(&files.tokenizer_json)?;
-        let eos = EosSet::load(&files, &tokenizer)?;
-        let template = match ChatTemplate::load(&files) {
-            Ok(template) => Some(template),
-            Err(TemplateError::Missing) => None,
-            Err(error) => return Err(error.into()),
-        };
-        let bos = files.bos_token()?.filter(|token| tokenizer.added_id(token).is_some());
-        Ok(Self { tokenizer, template, bos, eos })
+        let model = TextModel::load(&files)?;
+        let bos = files.bos_token()?.filter(|token| model.tokenizer.added_id(token).is_some());
+        Ok(Self { model, bos })
     }
 }
 

@@ -5,16 +5,16 @@ use std::io::{IsTerminal, Read, stdin};
 use anyhow::{Context, Result};
 use mlxcel_core::{
     TokenId,
-    text::{ChatRequest, ReasoningFormat},
+    text::{ChatRequest, SpecialTokens, StopMatcher, TemplateError, TextStream},
 };
 use serde_json::{Value, json};
 
 use crate::{error::Usage, load::Text};
 
-/// The ids of a prompt, and how reasoning is told from the answer to it.
+/// The ids of a prompt, and what turns the answer to it into text.
 pub(crate) struct Prompt {
     pub(crate) ids: Vec<TokenId>,
-    pub(crate) format: ReasoningFormat,
+    pub(crate) stream: TextStream,
 }
 
 /// The prompt of `-p`, or all of stdin; `None` if that is a terminal. A newline at the end of stdin, which shells put
@@ -45,18 +45,23 @@ fn without_newline(text: &str) -> &str {
 /// A text to be continued: after the start token, if the model has one and the text does not begin with it.
 pub(crate) fn raw(text: &Text, prompt: &str) -> Result<Prompt> {
     let bos = text.bos.as_deref().filter(|bos| !prompt.starts_with(bos)).unwrap_or_default();
-    let ids = text.tokenizer.encode(&format!("{bos}{prompt}"))?;
-    // Whatever the tags in it mean, the text that follows is what was asked for.
-    Ok(Prompt { ids, format: ReasoningFormat::None })
+    let ids = text.model.tokenizer.encode(&format!("{bos}{prompt}"))?;
+    Ok(Prompt { ids, stream: text.model.raw_stream(no_stops()?, SpecialTokens::Skip) })
 }
 
 /// A conversation, up to the opening of the assistant's turn; `None` if the model has no chat template.
 pub(crate) fn chat(text: &Text, messages: &[Value]) -> Result<Option<Prompt>> {
-    let Some(template) = &text.template else { return Ok(None) };
+    if matches!(text.model.template, Err(TemplateError::Missing)) {
+        return Ok(None);
+    }
     let request = ChatRequest { messages, add_generation_prompt: true, ..ChatRequest::default() };
-    let rendered = template.render(request, &text.tokenizer)?;
-    let ids = text.tokenizer.encode_template(&rendered)?;
-    Ok(Some(Prompt { ids, format: ReasoningFormat::detect(&text.tokenizer) }))
+    let ids = text.model.chat_prompt(request)?.ids;
+    let stream = text.model.chat_stream(&ids, no_stops()?);
+    Ok(Some(Prompt { ids, stream }))
+}
+
+fn no_stops() -> Result<StopMatcher> {
+    Ok(StopMatcher::new::<&str>(&[])?)
 }
 
 /// A message of a conversation.

@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::Result;
-use mlxcel_core::nn::set_threads;
+use mlxcel_core::{nn::set_threads, text::TemplateError};
 
 use crate::{
     answer::{Settings, answer},
@@ -75,7 +75,8 @@ fn load(args: &RunArgs, classic: bool, notes: Notes) -> Result<Loaded> {
 }
 
 fn note_missing_template(args: &RunArgs, loaded: &Loaded, notes: Notes) -> Result<()> {
-    if args.raw || loaded.text.template.is_some() {
+    let missing = matches!(loaded.text.model.template, Err(TemplateError::Missing));
+    if args.raw || !missing {
         return Ok(());
     }
     if args.system.is_some() {

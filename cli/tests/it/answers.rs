@@ -28,7 +28,9 @@ fn a_prompt_and_its_answer() {
 
 #[test]
 fn the_drafter_does_not_change_the_answer() {
-    for sampling in [&["--temp", "0", "--seed", "7"][..], &["--temp", "0.8", "--top-p", "0.95", "--seed", "-3"]] {
+    for sampling in
+        [&["--temp", "0", "--seed", "7"][..], &["--temp", "0.8", "--top-p", "0.95", "--seed", "-3"]]
+    {
         let run = |more: &[&str]| {
             let fixed = ["-p", "What is a compiler?", "-n", "40", "--stats", "json", "--quiet"];
             answer(&[&fixed, sampling, more].concat())
@@ -85,5 +87,6 @@ fn accepted_tokens_are_marked() {
     let plain = answer(&arguments);
     let marked = answer(&[&arguments[..], &["--show-speculation"]].concat());
     assert!(marked.stdout.contains('⟦') && marked.stdout.contains('⟧'), "{}", marked.stdout);
+    assert!(!marked.stdout.starts_with('⟦'), "the first token is the target's own");
     assert_eq!(marked.stdout.replace(['⟦', '⟧'], ""), plain.stdout);
 }
