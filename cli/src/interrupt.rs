@@ -32,6 +32,7 @@ impl Answering {
     }
 
     /// Whether the answer is to stop.
+    #[expect(clippy::unused_self, reason = "it is the answer under way that stops")]
     pub(crate) fn is_stopped(&self) -> bool {
         STATE.load(Ordering::SeqCst) == STOPPING
     }

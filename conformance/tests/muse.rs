@@ -1,5 +1,7 @@
 //! Muse Glimmer with the Muse assistant.
 
+#![expect(clippy::unwrap_used, reason = "a test says so by failing")]
+
 use std::sync::Arc;
 
 use conformance::{
@@ -140,8 +142,7 @@ fn observed(drafter: &dyn Drafter, piece: usize, changed: usize) -> DrafterConte
 
 fn logits(drafter: &dyn Drafter, context: &mut DrafterContext) -> Vec<f32> {
     let mut seen = Seen::default();
-    let job =
-        Draft { context, anchor: TokenId(3), position: Position(ROWS), count: 7, pick: &mut seen };
+    let job = Draft { context, anchor: TokenId(3), position: Position(ROWS), count: 7, pick: &mut seen };
     drafter.propose(&mut [job]).unwrap();
     seen.0
 }

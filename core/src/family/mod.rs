@@ -9,8 +9,8 @@ mod target;
 pub use drafter::{Bound, Draft, Drafter, DrafterContext, DrafterSpec, Observe, Pick, Proposals};
 pub use pairing::{PairingError, check_pairing};
 pub use registry::{
-    DrafterFamily, Recognised, RegistryError, TargetFamily, drafter_families, load_drafter, load_target,
-    recognise, target_families, target_family,
+    DrafterFamily, LoadDrafter, Recognised, RegistryError, TargetFamily, drafter_families, load_drafter,
+    load_target, recognise, target_families, target_family,
 };
 pub use segment::{LogitRows, Output, Segment, Want};
 pub use target::{Target, TargetSpec};

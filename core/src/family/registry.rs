@@ -21,6 +21,9 @@ pub struct TargetFamily {
     pub load: fn(&TargetFamily, Checkpoint, Executor) -> Result<Box<dyn Target>>,
 }
 
+/// Loads a drafter of a family for the target it is bound to.
+pub type LoadDrafter = fn(&DrafterFamily, Checkpoint, Executor, &Bound<'_>) -> Result<Box<dyn Drafter>>;
+
 /// A family of drafters; a crate registers one with `inventory::submit!`.
 pub struct DrafterFamily {
     /// Its name, unique among drafters.
@@ -28,7 +31,7 @@ pub struct DrafterFamily {
     /// Whether a config is one of its drafters: by structure, since published drafters borrow other models' names.
     pub recognises: fn(&Config) -> bool,
     /// Loads a drafter for the target it is bound to; pairing is checked inside.
-    pub load: fn(&DrafterFamily, Checkpoint, Executor, &Bound<'_>) -> Result<Box<dyn Drafter>>,
+    pub load: LoadDrafter,
 }
 
 inventory::collect!(TargetFamily);

@@ -32,7 +32,9 @@ impl RmsNorm {
     /// The centred norm stored at `path.weight`, `[width]`: it multiplies with 1 + weight, added in f32.
     pub fn load_centred(loader: &Loader<'_>, path: &str, width: usize, eps: f32) -> Result<Self> {
         let mut weight = loader.vector(&format!("{path}.weight"), width)?;
-        weight.iter_mut().for_each(|weight| *weight += 1.0);
+        for weight in &mut weight {
+            *weight += 1.0;
+        }
         Self::from_weight(weight, eps, loader.executor())
     }
 

@@ -97,7 +97,9 @@ fn observe(models: Models<'_>, sequence: &mut Sequence) {
 
 fn round(models: Models<'_>, sequence: &mut Sequence) -> Result<Vec<Decision>> {
     let proposals = match (models.drafter, sequence.draft_job()?) {
-        (Some(drafter), Some(job)) => drafter.propose(&mut [job]).map(|mut all| all.pop().unwrap_or_default()),
+        (Some(drafter), Some(job)) => {
+            drafter.propose(&mut [job]).map(|mut all| all.pop().unwrap_or_default())
+        }
         _ => Ok(Vec::new()),
     };
     let failure = proposals.as_ref().err().map(ToString::to_string);

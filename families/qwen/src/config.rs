@@ -105,7 +105,7 @@ fn rope(text: &Json, head_dim: usize) -> Result<(f32, usize)> {
     let theta = rope.opt_float_in("rope_theta", 1.0..=1e12)?.unwrap_or(1e7);
     let factor = rope.opt_float_in("partial_rotary_factor", 0.0..=1.0)?.unwrap_or(0.25);
     let dims = (head_dim as f64 * factor) as usize;
-    if dims == 0 || dims % 2 != 0 {
+    if dims == 0 || !dims.is_multiple_of(2) {
         let expected = format!("an even part of head_dim ({head_dim}), and this is {dims} elements");
         return Err(refuse(&rope, "partial_rotary_factor", &expected));
     }

@@ -6,6 +6,7 @@ use anyhow::Result;
 use mlxcel_core::{
     Kept, TokenId, Width,
     family::{LogitRows, Segment, Target, Want},
+    nn::Tensor,
     state::SequenceState,
 };
 use serde_json::{Value, json};
@@ -29,7 +30,8 @@ pub(super) fn measure(target: &dyn Target, context: &[TokenId], args: &BenchArgs
     let widest = args.widths.iter().copied().max().unwrap_or(Width::ONE);
     let mut state = target.new_state(widest);
     prefill(target, &mut state, context)?;
-    let mut blocks: Vec<(Width, Samples)> = args.widths.iter().map(|&width| (width, Samples::default())).collect();
+    let mut blocks: Vec<(Width, Samples)> =
+        args.widths.iter().map(|&width| (width, Samples::default())).collect();
     let prompt = tokens(target, args.prefill);
     let mut prefills = Samples::default();
     for _ in 0..args.repeat {
@@ -57,7 +59,7 @@ fn prefill(target: &dyn Target, state: &mut SequenceState, prompt: &[TokenId]) -
         let logits = if last == 1 { LogitRows::Last } else { LogitRows::None };
         let want = Want { logits, taps: &[] };
         let outputs = target.forward(&mut [Segment { tokens: chunk, state: &mut *state, want }])?;
-        outputs.iter().filter_map(|output| output.logits.as_ref()).try_for_each(|logits| logits.eval())?;
+        outputs.iter().filter_map(|output| output.logits.as_ref()).try_for_each(Tensor::eval)?;
         state.eval()?;
     }
     Ok(())
@@ -67,14 +69,18 @@ fn block(target: &dyn Target, state: &mut SequenceState, tokens: &[TokenId], wid
     state.begin(width)?;
     let want = Want { logits: LogitRows::All, taps: &[] };
     let outputs = target.forward(&mut [Segment { tokens, state: &mut *state, want }])?;
-    outputs.iter().filter_map(|output| output.logits.as_ref()).try_for_each(|logits| logits.eval())?;
+    outputs.iter().filter_map(|output| output.logits.as_ref()).try_for_each(Tensor::eval)?;
     Ok(state.commit(Kept(0))?)
 }
 
 impl Forwards {
     pub(super) fn text(&self) -> String {
-        let mut text = format!("forwards at {} rows of context\n  rows      min ms   median ms   of 1 row\n", self.context);
-        let one = self.blocks.iter().find(|(width, _)| *width == Width::ONE).map(|(_, samples)| samples.min());
+        let mut text = format!(
+            "forwards at {} rows of context\n  rows      min ms   median ms   of 1 row\n",
+            self.context
+        );
+        let one =
+            self.blocks.iter().find(|(width, _)| *width == Width::ONE).map(|(_, samples)| samples.min());
         for (width, samples) in &self.blocks {
             let ratio = one.map_or(f64::NAN, |one| samples.min() / one);
             let (min, median) = (samples.min() * 1e3, samples.median() * 1e3);
@@ -91,9 +97,7 @@ impl Forwards {
     }
 
     pub(super) fn json(&self) -> Value {
-        let block = |(width, samples): &(Width, Samples)| {
-            json!({ "rows": width.rows(), "min_seconds": samples.min(), "median_seconds": samples.median() })
-        };
+        let block = |(width, samples): &(Width, Samples)| json!({ "rows": width.rows(), "min_seconds": samples.min(), "median_seconds": samples.median() });
         json!({
             "context": self.context,
             "blocks": self.blocks.iter().map(block).collect::<Vec<_>>(),

@@ -93,7 +93,8 @@ impl Generation {
             "answers of {} tokens, {kind}; same tokens at every width\n  rows   tok/s (min time)   tok/round   of classic\n",
             self.tokens
         );
-        let _ = writeln!(text, "     1  {:>17.1}  {:>10.2}  {:>11.2}", self.rate(self.classic.min()), 1.0, 1.0);
+        let _ =
+            writeln!(text, "     1  {:>17.1}  {:>10.2}  {:>11.2}", self.rate(self.classic.min()), 1.0, 1.0);
         for arm in &self.arms {
             let (rate, ratio) = (self.rate(arm.times.min()), self.classic.min() / arm.times.min());
             let (rows, per_round) = (arm.width.rows(), arm.report.tokens_per_round());

@@ -37,7 +37,9 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<()> {
 /// Ids that look like text to the kernels: spread over the vocabulary, the same in every run.
 fn tokens(target: &dyn Target, count: usize) -> Vec<TokenId> {
     let vocab = target.spec().vocab as u64;
-    (0..count as u64).map(|i| TokenId((i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32).rem_euclid(vocab) as u32)).collect()
+    (0..count as u64)
+        .map(|i| TokenId((i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32).rem_euclid(vocab) as u32))
+        .collect()
 }
 
 /// The seed of everything that is drawn.

@@ -1,6 +1,8 @@
 //! The CPU executor: row-exact kernels called at once on plain buffers. A row's bits never depend on how many rows come
 //! with it, on threads, or on the instruction set (see `mlxcel-kernels`).
 
+#![expect(clippy::unnecessary_wraps, reason = "both executors have one signature")]
+
 mod attention;
 mod buffer;
 mod conv;
@@ -27,7 +29,6 @@ pub(crate) fn silu_mul(gate_up: &Rows) -> Result<Rows> {
 }
 
 /// `x ⊙ σ(gate)`.
-#[expect(clippy::unnecessary_wraps, reason = "both executors have one signature")]
 pub(crate) fn sigmoid_mul(x: &Rows, gate: &Rows) -> Result<Rows> {
     Ok(Rows::build(x.rows(), x.width(), |out| {
         out.copy_from_slice(x.values());
@@ -36,7 +37,6 @@ pub(crate) fn sigmoid_mul(x: &Rows, gate: &Rows) -> Result<Rows> {
 }
 
 /// `x · factor`.
-#[expect(clippy::unnecessary_wraps, reason = "both executors have one signature")]
 pub(crate) fn scale(x: &Rows, factor: f32) -> Result<Rows> {
     Ok(Rows::build(x.rows(), x.width(), |out| {
         out.copy_from_slice(x.values());
@@ -45,7 +45,6 @@ pub(crate) fn scale(x: &Rows, factor: f32) -> Result<Rows> {
 }
 
 /// `cap · tanh(x · multiplier / cap)`.
-#[expect(clippy::unnecessary_wraps, reason = "both executors have one signature")]
 pub(crate) fn softcap(x: &Rows, multiplier: f32, cap: f32) -> Result<Rows> {
     Ok(Rows::build(x.rows(), x.width(), |out| {
         out.copy_from_slice(x.values());

@@ -68,14 +68,12 @@ impl Rows {
 }
 
 /// The rows of `range`.
-#[expect(clippy::unnecessary_wraps, reason = "both executors have one signature")]
 pub(crate) fn slice_rows(x: &Rows, range: Range<usize>) -> Result<Rows> {
     let start = x.range.start;
     Ok(Rows { range: start + range.start..start + range.end, ..x.clone() })
 }
 
 /// The columns of `range`.
-#[expect(clippy::unnecessary_wraps, reason = "both executors have one signature")]
 pub(crate) fn slice_features(x: &Rows, range: Range<usize>) -> Result<Rows> {
     let width = range.len();
     Ok(Rows::build(x.rows(), width, |out| {

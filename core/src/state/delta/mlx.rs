@@ -49,7 +49,7 @@ impl MlxMemory {
         match self.block.take() {
             Some((rows, after)) if kept == rows.rows() => self.committed = after,
             Some((rows, _)) if kept > 0 => {
-                (_, self.committed) = scan(dims, &rows.first(kept)?, &self.committed)?
+                (_, self.committed) = scan(dims, &rows.first(kept)?, &self.committed)?;
             }
             _ => {}
         }
