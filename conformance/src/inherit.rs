@@ -1,6 +1,6 @@
 //! The macro by which a family inherits the checks.
 
-/// The tests of a family: `conformance::suite!(name { … })` with the fields of [`Family`] and the golden cases.
+/// The tests of a family: `conformance::suite!(name { … })` with the fields of [`crate::suite::Family`] and the golden cases.
 #[macro_export]
 macro_rules! suite {
     ($name:ident {

@@ -178,7 +178,7 @@ fn odd_drafter_configs_are_refused() {
             c["dflash_config"]["input_embedding_scale"] = json!(0);
         }),
         ("dflash_config.output_multiplier", "a number", |c| {
-            c["dflash_config"]["output_multiplier"] = json!("x")
+            c["dflash_config"]["output_multiplier"] = json!("x");
         }),
         ("dflash_config.final_logit_softcapping", "a number", |c| {
             c["dflash_config"]["final_logit_softcapping"] = json!(-1);

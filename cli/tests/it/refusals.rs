@@ -1,5 +1,7 @@
 //! What cannot be served is refused in a few clear lines, with the right exit code and nothing on stdout.
 
+use std::fmt::Write as _;
+
 use std::fs;
 
 use serde_json::json;
@@ -19,7 +21,7 @@ fn refusals(name: &str, cases: &[(&str, Vec<&str>)]) {
         assert!(matches!(ended.code, Some(1 | 2)), "{what}: {ended:?}");
         assert!(!ended.stderr.contains("panicked"), "{what}: {ended:?}");
         let lines: Vec<_> = ended.stderr.lines().filter(|line| !line.starts_with("load")).collect();
-        all.push_str(&format!("# {what}: {}\n{}\n\n", ended.code.unwrap(), lines.join("\n")));
+        write!(all, "# {what}: {}\n{}\n\n", ended.code.unwrap(), lines.join("\n")).unwrap();
     }
     insta::assert_snapshot!(name, all);
 }
