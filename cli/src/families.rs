@@ -2,3 +2,5 @@
 
 use mlxcel_dflash as _;
 use mlxcel_lfm2 as _;
+use mlxcel_muse as _;
+use mlxcel_qwen as _;

@@ -6,8 +6,7 @@
 //!
 //! Greedy, 128 new tokens or the end of the turn, fixed widths 4, 8 and 16; chat prompts through the template, others
 //! after the begin token. Tokens per round = (emitted − the first) / rounds, all prompts of a kind together. Exactness is
-//! checked greedy and at a temperature of 0.8. A line of PROMPTS is `{"id": …, "kind": "code" | "docs" | "chat",
-//! "prompt": …}`.
+//! checked greedy and at a temperature of 0.8. PROMPTS is a list as [`Prompt`] reads it.
 
 use std::{collections::BTreeMap, path::Path, process::ExitCode};
 
@@ -24,6 +23,8 @@ use mlxcel_core::{
 };
 use mlxcel_dflash as _;
 use mlxcel_lfm2 as _;
+use mlxcel_muse as _;
+use mlxcel_qwen as _;
 
 const TOKENS: usize = 128;
 const WIDTHS: [usize; 3] = [4, 8, 16];
@@ -65,7 +66,8 @@ fn measure(target: &Path, drafter: &Path, prompts: &Path) -> Check {
     let (pair, text) = Pair::open(target, drafter)?;
     let prompts = Prompt::read(&std::fs::read_to_string(prompts).at(prompts.display())?)?;
     let trained = pair.drafter.spec().trained_width;
-    let widths: Vec<_> = WIDTHS.iter().filter_map(|rows| Width::new(*rows)).filter(|w| *w <= trained).collect();
+    let widths: Vec<_> =
+        WIDTHS.iter().filter_map(|rows| Width::new(*rows)).filter(|w| *w <= trained).collect();
     let mut tallies: BTreeMap<(Width, &str), Tally> = BTreeMap::new();
     let mut different = Vec::new();
     for prompt in &prompts {
@@ -83,6 +85,12 @@ fn measure(target: &Path, drafter: &Path, prompts: &Path) -> Check {
                 if mode == "greedy" {
                     let after_first = speculative.decisions.len() - 1;
                     let tally = Tally { rounds: speculative.rounds.len(), after_first };
+                    eprintln!(
+                        "{} width {width}: {} tokens, {} rounds",
+                        prompt.id,
+                        after_first + 1,
+                        tally.rounds
+                    );
                     for kind in [prompt.kind.as_str(), "all"] {
                         tallies.entry((*width, kind)).or_default().add(tally);
                     }

@@ -5,7 +5,11 @@ use mlxcel_core::{
     speculative::{Models, Sequence, Step},
 };
 
-use crate::{Check, ensure, exactness::same_states, rounds::{Ask, run}};
+use crate::{
+    Check, ensure,
+    exactness::same_states,
+    rounds::{Ask, run},
+};
 
 /// Every round's forward fails once after it wrote its rows; the answer and the state are those of a run without.
 pub fn failing_forwards(models: Models<'_>, ask: &Ask, width: Width) -> Check {

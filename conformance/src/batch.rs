@@ -70,11 +70,8 @@ fn together(
         state.begin(Width::new(block.len()).unwrap_or(Width::ONE))?;
     }
     let want = Want { logits: LogitRows::All, taps };
-    let mut segments: Vec<_> = states
-        .iter_mut()
-        .zip(blocks)
-        .map(|(state, tokens)| Segment { tokens, state, want })
-        .collect();
+    let mut segments: Vec<_> =
+        states.iter_mut().zip(blocks).map(|(state, tokens)| Segment { tokens, state, want }).collect();
     let outputs = target.forward(&mut segments)?;
     ensure!(outputs.len() == blocks.len(), "{} segments gave {} outputs", blocks.len(), outputs.len());
     let mut got = Vec::with_capacity(blocks.len());

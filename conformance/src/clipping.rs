@@ -63,7 +63,8 @@ pub fn min_tokens(models: Models<'_>, prompt: &[TokenId], width: Width) -> Check
     let eos = run(models, &free, None)?.tokens();
     for min in [0, 1, 2, width.rows(), width.rows() + 1, 2 * width.rows()] {
         let eos = eos.clone();
-        let sampled = SamplingSettings { temperature: 1.0, seed: Some(7u64.into()), ..SamplingSettings::default() };
+        let sampled =
+            SamplingSettings { temperature: 1.0, seed: Some(7u64.into()), ..SamplingSettings::default() };
         for sampling in [free.sampling.clone(), sampled] {
             let ask = Ask { min_tokens: min, eos: eos.clone(), sampling, ..free.clone() };
             let classic = run(models, &ask, None)?;
@@ -106,7 +107,11 @@ pub fn context_edge(models: Models<'_>, prompt: &[TokenId], widths: &[Width]) ->
 }
 
 /// Every accepted count of every width in turn, on the real target, leaves the answer and the state as they are.
-pub fn every_accepted_count(pair: Pair, prompt: &[TokenId], widths: &[Width]) -> Result<Pair, crate::Failure> {
+pub fn every_accepted_count(
+    pair: Pair,
+    prompt: &[TokenId],
+    widths: &[Width],
+) -> Result<Pair, crate::Failure> {
     let widest = widths.iter().map(|width| width.rows()).max().unwrap_or(1);
     let ask = Ask::greedy(prompt, 2 * widest + 4);
     let classic = run(pair.models(), &ask, None)?;

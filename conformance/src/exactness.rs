@@ -8,7 +8,9 @@ use mlxcel_core::{
 };
 
 use crate::{
-    At as _, Check, compare::same_bits, drive, ensure,
+    At as _, Check,
+    compare::same_bits,
+    drive, ensure,
     rounds::{Ask, Run, run},
 };
 
@@ -35,7 +37,12 @@ pub fn same_run(found: &Run, expected: &Run) -> Check {
         reference.len()
     );
     ensure!(found.decisions == expected.decisions, "the log-probabilities differ from classic decoding");
-    ensure!(found.finish == expected.finish, "ends with {:?}, classic with {:?}", found.finish, expected.finish);
+    ensure!(
+        found.finish == expected.finish,
+        "ends with {:?}, classic with {:?}",
+        found.finish,
+        expected.finish
+    );
     same_contents(&found.state, &expected.state)
 }
 
@@ -75,7 +82,12 @@ pub fn settings() -> Vec<SamplingSettings> {
 }
 
 /// A block's logits are those of the same tokens one by one, byte for byte, at every width.
-pub fn block_equals_chain(models: Models<'_>, prompt: &[TokenId], tokens: &[TokenId], widths: &[Width]) -> Check {
+pub fn block_equals_chain(
+    models: Models<'_>,
+    prompt: &[TokenId],
+    tokens: &[TokenId],
+    widths: &[Width],
+) -> Check {
     let target = models.target;
     let slack = Width::new(tokens.len()).unwrap_or(Width::ONE);
     let mut prefilled = target.new_state(slack);

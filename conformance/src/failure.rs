@@ -52,7 +52,9 @@ impl<T, E: Into<Failure>> At<T> for Result<T, E> {
 #[macro_export]
 macro_rules! ensure {
     ($holds:expr, $($message:tt)+) => {
-        if !$holds {
+        // A name of its own: a comparison with NaN does not hold, and neither does its opposite.
+        let holds: bool = $holds;
+        if !holds {
             return Err($crate::Failure::Broken(format!($($message)+)));
         }
     };

@@ -12,6 +12,7 @@ pub mod exactness;
 mod failure;
 pub mod golden;
 mod guided;
+mod inherit;
 pub mod load;
 pub mod pair;
 pub mod pairing;
@@ -26,6 +27,6 @@ pub mod suite;
 pub mod text;
 
 pub use compare::{argmax, close, max_abs, mean_abs, same_bits};
-pub use guided::Guided;
 pub use failure::{At, Check, Failure, say};
+pub use guided::Guided;
 pub use scope::{Scope, VARIABLE};

@@ -26,12 +26,12 @@ pub struct Pair {
 impl Pair {
     /// Loads both folders; only ids that the target's tokenizer knows may be emitted.
     pub fn open(target: &Path, drafter: &Path) -> Result<(Self, Text), Failure> {
-        let name = format!("{}:{}", target.display(), drafter.display());
+        let name = format!("{} with {}", short(target), short(drafter));
         let text = Text::open(target)?;
         let target = load::target(Checkpoint::open(target)?).at(&name)?;
         let drafter = load::drafter(Checkpoint::open(drafter)?, target.as_ref()).at(&name)?;
         let spec = target.spec();
-        let vocabulary = Vocabulary::new(spec.vocab, |id| text.tokenizer.knows(id), &spec.suppressed);
+        let vocabulary = Vocabulary::new(spec.vocab, |id| text.knows(id), &spec.suppressed);
         Ok((Self { name, target, drafter, vocabulary: Arc::new(vocabulary) }, text))
     }
 
@@ -43,4 +43,10 @@ impl Pair {
             vocabulary: &self.vocabulary,
         }
     }
+}
+
+/// The last two parts of a path.
+fn short(path: &Path) -> String {
+    let parts: Vec<_> = path.iter().map(|part| part.to_string_lossy()).collect();
+    parts[parts.len().saturating_sub(2)..].join("/")
 }

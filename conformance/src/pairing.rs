@@ -71,8 +71,7 @@ pub fn roles(pair: &RandomPair) -> Check {
     };
     let error = registry(load::target(pair.drafter.open()?).err(), "drafter as target")?;
     ensure!(matches!(error, RegistryError::DrafterAsTarget { .. }), "drafter as target: {error}");
-    let error =
-        registry(load::drafter(pair.target.open()?, target.as_ref()).err(), "target as drafter")?;
+    let error = registry(load::drafter(pair.target.open()?, target.as_ref()).err(), "target as drafter")?;
     ensure!(matches!(error, RegistryError::TargetAsDrafter { .. }), "target as drafter: {error}");
     let unknown = serde_json::json!({ "model_type": "no such model" });
     let error = registry(load::target(pair.target.open_as(unknown.clone())?).err(), "unknown target")?;

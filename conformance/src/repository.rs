@@ -18,10 +18,24 @@ pub fn root() -> PathBuf {
 
 /// The files that git tracks below `root`, as they are in the working tree, stay below `limit` bytes together.
 pub fn size(root: &Path, limit: u64) -> Check {
-    let Some(files) = tracked(root)? else {
+    let Some(mut sizes) = tracked_sizes(root)? else {
         say("size of the tree: not run, this is no git checkout");
         return Ok(());
     };
+    let total: u64 = sizes.iter().map(|(size, _)| size).sum();
+    sizes.sort_unstable_by(|a, b| b.cmp(a));
+    let largest: Vec<_> = sizes.iter().take(5).map(|(size, file)| format!("{file} ({size})")).collect();
+    ensure!(
+        total < limit,
+        "{total} bytes are tracked, the limit is {limit}; largest: {}",
+        largest.join(", ")
+    );
+    Ok(())
+}
+
+/// Size and path of every tracked file that is there, or `None` outside a checkout.
+pub fn tracked_sizes(root: &Path) -> Result<Option<Vec<(u64, String)>>, Failure> {
+    let Some(files) = tracked(root)? else { return Ok(None) };
     let mut sizes = Vec::with_capacity(files.len());
     for file in files {
         match fs::symlink_metadata(root.join(&file)) {
@@ -30,11 +44,7 @@ pub fn size(root: &Path, limit: u64) -> Check {
             Err(error) => return Err(error).at(file),
         }
     }
-    let total: u64 = sizes.iter().map(|(size, _)| size).sum();
-    sizes.sort_unstable_by(|a, b| b.cmp(a));
-    let largest: Vec<_> = sizes.iter().take(5).map(|(size, file)| format!("{file} ({size})")).collect();
-    ensure!(total < limit, "{total} bytes are tracked, the limit is {limit}; largest: {}", largest.join(", "));
-    Ok(())
+    Ok(Some(sizes))
 }
 
 /// Paths of the tracked files, or `None` outside a checkout.

@@ -9,7 +9,7 @@ use mlxcel_core::{
     speculative::{Finish, Models, Report, Request, Sequence, Speculation, Step, Watch},
 };
 
-use crate::{Failure, ensure};
+use crate::{Check, Failure, ensure};
 
 /// A request that can be asked more than once.
 #[derive(Clone, Debug)]
@@ -135,7 +135,7 @@ pub fn run(models: Models<'_>, ask: &Ask, width: Option<Width>) -> Result<Run, F
     let report = sequence.report().clone();
     let state = sequence.state().contents()?;
     let run = Run { decisions, rounds, finish, report, state };
-    check_counters(&run, ask)?;
+    counters(&run, ask)?;
     Ok(run)
 }
 
@@ -196,7 +196,8 @@ fn check_lengths(sequence: &mut Sequence, prompt: usize, emitted: usize) -> Resu
     Ok(())
 }
 
-fn check_counters(run: &Run, ask: &Ask) -> Result<(), Failure> {
+/// Whether the counters of a run tell what happened in its rounds.
+pub fn counters(run: &Run, ask: &Ask) -> Check {
     let mut expected = Report {
         prompt_tokens: ask.prompt.len(),
         emitted: run.decisions.len(),
@@ -213,10 +214,9 @@ fn check_counters(run: &Run, ask: &Ask) -> Result<(), Failure> {
         expected.proposed += proposed;
         expected.accepted += accepted;
         *widths.entry(proposed + 1).or_default() += 1;
-        for (counts, to) in [
-            (&mut expected.proposed_by_position, proposed),
-            (&mut expected.accepted_by_position, accepted),
-        ] {
+        for (counts, to) in
+            [(&mut expected.proposed_by_position, proposed), (&mut expected.accepted_by_position, accepted)]
+        {
             counts.resize(counts.len().max(to), 0);
             counts[..to].iter_mut().for_each(|count| *count += 1);
         }

@@ -4,22 +4,34 @@ use std::{borrow::Cow, io, path::Path};
 
 use mlxcel_core::{
     TokenId,
-    text::{ChatRequest, ChatTemplate, EosSet, TextFiles, Tokenizer},
+    text::{ChatRequest, TextFiles, TextModel},
 };
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::Value;
 
-use crate::{At as _, Failure};
+use crate::Failure;
 
-/// A prompt of a list in JSON lines: `{"id": …, "kind": "code" | "docs" | "chat", "prompt": …}`.
+/// A prompt of a list in JSON lines: `{"id": …, "kind": "code" | "docs", "prompt": …}` or
+/// `{"id": …, "kind": "chat", "messages": [{"role": "user", "content": …}]}`.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Prompt {
     /// Its name.
     pub id: String,
-    /// `chat` goes through the template, everything else is plain text to be continued.
+    /// What it is an example of.
     pub kind: String,
-    /// The text.
-    pub prompt: String,
+    /// What it says.
+    #[serde(flatten)]
+    pub body: Body,
+}
+
+/// What a prompt says.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Body {
+    /// Plain text to be continued.
+    Prompt(String),
+    /// A conversation, for the chat template.
+    Messages(Vec<Value>),
 }
 
 impl Prompt {
@@ -39,11 +51,9 @@ impl Prompt {
 
 /// The text side of a target.
 pub struct Text {
-    /// Its tokenizer.
-    pub tokenizer: Tokenizer,
     /// Its end tokens.
     pub eos: Vec<TokenId>,
-    template: Option<ChatTemplate>,
+    model: TextModel,
     /// What plain text starts with.
     bos: Option<TokenId>,
 }
@@ -51,41 +61,37 @@ pub struct Text {
 impl Text {
     /// The text files of a checkpoint's folder.
     pub fn open(folder: &Path) -> Result<Self, Failure> {
+        let refuse =
+            |error: &dyn std::fmt::Display| Failure::Fixture(format!("{}: {error}", folder.display()));
         let read = |name: &str| match std::fs::read(folder.join(name)) {
             Ok(bytes) => Ok(Some(Cow::Owned(bytes))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         };
-        let place = folder.display();
-        let files = TextFiles::load(read).map_err(|error| Failure::Fixture(format!("{place}: {error}")))?;
-        let tokenizer = Tokenizer::from_json(&files.tokenizer_json)
-            .map_err(|error| Failure::Fixture(format!("{place}: {error}")))?;
-        let eos = EosSet::load(&files, &tokenizer)
-            .map_err(|error| Failure::Fixture(format!("{place}: {error}")))?
-            .iter()
-            .collect();
-        let config: serde_json::Value = serde_json::from_slice(&std::fs::read(folder.join("config.json"))?)
-            .map_err(|error| Failure::Fixture(format!("{place}: {error}")))?;
+        let files = TextFiles::load(read).map_err(|error| refuse(&error))?;
+        let model = TextModel::load(&files).map_err(|error| refuse(&error))?;
+        let config: Value = serde_json::from_slice(files.config.as_deref().unwrap_or(b"{}"))
+            .map_err(|error| refuse(&error))?;
         let bos = config["bos_token_id"].as_u64().map(|id| TokenId(id as u32));
-        Ok(Self { template: ChatTemplate::load(&files).ok(), tokenizer, eos, bos })
+        Ok(Self { eos: model.eos.iter().collect(), model, bos })
+    }
+
+    /// Whether the tokenizer knows an id.
+    pub fn knows(&self, id: TokenId) -> bool {
+        self.model.tokenizer.knows(id)
     }
 
     /// The ids of a prompt: chat through the template, plain text after the begin token.
     pub fn ids(&self, prompt: &Prompt) -> Result<Vec<TokenId>, Failure> {
-        self.encode(prompt).at(&prompt.id)
-    }
-
-    fn encode(&self, prompt: &Prompt) -> Result<Vec<TokenId>, Failure> {
-        let refuse = |error: &dyn std::fmt::Display| Failure::Fixture(error.to_string());
-        if prompt.kind != "chat" {
-            let text = self.tokenizer.encode_text(&prompt.prompt).map_err(|error| refuse(&error))?;
-            return Ok(self.bos.into_iter().chain(text).collect());
-        }
-        let Some(template) = &self.template else { return Err(refuse(&"there is no chat template")) };
-        let messages = [json!({ "role": "user", "content": prompt.prompt })];
-        let request =
-            ChatRequest { messages: &messages, add_generation_prompt: true, ..ChatRequest::default() };
-        let rendered = template.render(request, &self.tokenizer).map_err(|error| refuse(&error))?;
-        self.tokenizer.encode_template(&rendered).map_err(|error| refuse(&error))
+        let refuse = |error: &dyn std::fmt::Display| Failure::Fixture(format!("{}: {error}", prompt.id));
+        let text = match &prompt.body {
+            Body::Prompt(text) => text,
+            Body::Messages(messages) => {
+                let request = ChatRequest { messages, add_generation_prompt: true, ..ChatRequest::default() };
+                return Ok(self.model.chat_prompt(request).map_err(|error| refuse(&error))?.ids);
+            }
+        };
+        let ids = self.model.tokenizer.encode_text(text).map_err(|error| refuse(&error))?;
+        Ok(self.bos.into_iter().chain(ids).collect())
     }
 }

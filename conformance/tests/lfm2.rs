@@ -1,5 +1,7 @@
 //! LFM2 with its DSpark drafter.
 
+#![allow(clippy::unwrap_used, reason = "tests, helpers included")]
+
 use conformance::{load, random};
 use mlxcel_core::{Error, checkpoint::CheckpointError};
 use mlxcel_dflash as _;
@@ -12,8 +14,8 @@ conformance::suite!(lfm2 {
         drafters: [("lfm2_dspark/f32", "lfm2/f32", F32), ("lfm2_dspark/bf16", "lfm2/bf16", Bf16)]
     },
     model_types: &["lfm2"],
-    random: random::lfm2::pairs,
-    misfits: |pair| random::dspark::misfits(&pair.drafter.config),
+    random: conformance::random::lfm2::pairs,
+    misfits: |pair| conformance::random::dspark::misfits(&pair.drafter.config),
     trained: Some(["cli/demo/assets/lfm2/target", "cli/demo/assets/lfm2/drafter"]),
 });
 

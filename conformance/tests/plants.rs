@@ -1,16 +1,18 @@
 //! Every check fails where it must: a defect each, and what the check says of it.
 
+#![allow(clippy::unwrap_used, reason = "tests, helpers included")]
+
 use conformance::{
-    Check, Failure, abandon, batch, clipping,
-    exactness::{block_equals_chain, same_as_classic},
+    Check, Failure, batch, clipping,
+    exactness::{block_equals_chain, same_as_classic, same_run},
     load,
     pair::Pair,
     pairing::{self, Misfit},
     plants::{DrafterDefect, PlantedDrafter, PlantedTarget, TargetDefect},
     random, rollback,
-    rounds::Ask,
+    rounds::{Ask, Run, counters, run},
 };
-use mlxcel_core::{TokenId, Width, nn::Executor};
+use mlxcel_core::{TokenId, Width, nn::Executor, sampling::SamplingSettings, speculative::Finish};
 use mlxcel_dflash as _;
 use mlxcel_lfm2 as _;
 
@@ -56,7 +58,7 @@ fn a_choice_that_depends_on_the_width_is_not_classic() {
     let mut pair = target(TargetDefect::ChoiceInBlocksOf(4));
     // Guided, so that last rows count.
     let ask = Ask::greedy(&tokens(1, 6), 20);
-    let answer = conformance::rounds::run(pair.models(), &ask, None).unwrap().tokens();
+    let answer = run(pair.models(), &ask, None).unwrap().tokens();
     pair.drafter = Box::new(conformance::Guided::new(pair.drafter, 6, &answer, 64, &[usize::MAX]));
     let check = |width| same_as_classic(pair.models(), &ask, &[Width::new(width).unwrap()]);
     check(3).unwrap();
@@ -71,6 +73,42 @@ fn a_row_of_another_token_is_not_taken_back_right() {
     fails(rollback::block_after_block(target, &tokens(1, 5), &tokens(2, 8)), "2 of 8 rows kept");
     fails(rollback::growth(target, &tokens(3, 300)), "blocks of 4");
     fails(clipping::every_accepted_count(pair, &tokens(1, 5), &widths()), "accepted");
+}
+
+#[test]
+fn a_row_too_many_is_seen() {
+    let pair = target(TargetDefect::ExtraPromptRow);
+    let result = same_as_classic(pair.models(), &Ask::greedy(&tokens(1, 6), 8), &widths());
+    fails(result, "classic: the state holds 7 rows, expected prompt + emitted - 1 = 6");
+}
+
+/// What two runs are compared by: each part differs once.
+#[test]
+fn runs_that_differ_in_anything_differ() {
+    let pair = random::lfm2::pairs()[0].load().unwrap();
+    let sampling = SamplingSettings { temperature: 0.0, logprobs: Some(1), ..SamplingSettings::default() };
+    let ask = Ask { sampling, ..Ask::greedy(&tokens(1, 6), 8) };
+    let run = run(pair.models(), &ask, Width::new(4)).unwrap();
+    same_run(&run, &run).unwrap();
+    counters(&run, &ask).unwrap();
+    let changed = |change: &dyn Fn(&mut Run)| {
+        let mut other = run.clone();
+        change(&mut other);
+        other
+    };
+    let differs = |change: &dyn Fn(&mut Run), with| fails(same_run(&changed(change), &run), with);
+    differs(&|run| run.decisions[3].token.0 ^= 1, "token 3 is");
+    differs(&|run| run.decisions.truncate(7), "(7 and 8 tokens)");
+    differs(&|run| run.decisions[2].logprobs = None, "log-probabilities differ");
+    differs(&|run| run.finish = Finish::Context, "ends with Context, classic with MaxTokens");
+    differs(&|run| run.state[1][5] += 1.0, "state of layer 1: 1 of");
+    differs(&|run| run.state[0].clear(), "state of layer 0");
+    let miscounts = |change: &dyn Fn(&mut Run)| fails(counters(&changed(change), &ask), "the counters are");
+    miscounts(&|run| run.report.accepted += 1);
+    miscounts(&|run| run.report.rounds -= 1);
+    miscounts(&|run| run.report.emitted -= 1);
+    miscounts(&|run| run.report.proposed_by_position[0] += 1);
+    miscounts(&|run| run.report.widths.clear());
 }
 
 #[test]
@@ -122,9 +160,10 @@ fn a_misfit_that_loads_is_seen() {
     let all = random::dspark::misfits(&pair.drafter.config);
     let some: Vec<_> = all.into_iter().filter(|misfit| misfit.refusal != "Vocab").collect();
     fails(pairing::refusals(pair, &some), "no misfit asks for the refusal Vocab");
-    let mut swapped = random::dspark::misfits(&pair.drafter.config);
-    swapped[1].refusal = "Vocab";
-    fails(pairing::refusals(pair, &swapped), "refused as Hidden");
+    let mut misnamed = random::dspark::misfits(&pair.drafter.config);
+    let hidden = misnamed.iter().position(|misfit| misfit.refusal == "Hidden").unwrap();
+    misnamed.push(Misfit { refusal: "Vocab", config: misnamed[hidden].config.clone() });
+    fails(pairing::refusals(pair, &misnamed), "Vocab: refused as Hidden");
 }
 
 /// Goldens: a spoilt model is told from a right one.
@@ -153,7 +192,7 @@ mod golden {
     #[test]
     fn logits_taps_and_chunks_are_compared() {
         exact(TargetDefect::BitInBlocksOf(1)).unwrap();
-        fails(exact(TargetDefect::ChoiceInBlocksOf(65)), "one/one: one forward");
+        fails(exact(TargetDefect::ChoiceInBlocksOf(65)), "lfm2/f32/one: one forward");
         fails(exact(TargetDefect::ChoiceInBlocksOf(1)), "decoded row");
         fails(exact(TargetDefect::EarlyTaps), "taps");
         fails(exact(TargetDefect::ForgetsChunks), "prefill in chunks");

@@ -3,13 +3,15 @@
 use mlxcel_core::family::{drafter_families, target_families};
 use mlxcel_dflash as _;
 use mlxcel_lfm2 as _;
+use mlxcel_muse as _;
+use mlxcel_qwen as _;
 
 #[test]
 fn the_set_of_families_is_pinned() {
     let targets: Vec<_> = target_families().unwrap().iter().map(|family| family.name).collect();
-    assert_eq!(targets, ["lfm2"]);
+    assert_eq!(targets, ["lfm2", "muse", "qwen"]);
     let drafters: Vec<_> = drafter_families().unwrap().iter().map(|family| family.name).collect();
-    assert_eq!(drafters, ["dflash", "dspark"]);
+    assert_eq!(drafters, ["dflash", "dspark", "muse-assistant"]);
 }
 
 #[test]

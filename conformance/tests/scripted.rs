@@ -1,6 +1,8 @@
 //! The loop itself, on targets and drafters without weights: whatever the width, the drafter's luck, the settings and the
 //! end, speculative decoding gives what a naive loop gives, in the rounds that it must take.
 
+#![allow(clippy::unwrap_used, reason = "tests, helpers included")]
+
 use conformance::{
     Failure,
     exactness::same_run,
@@ -41,8 +43,8 @@ fn sampling() -> impl Strategy<Value = SamplingSettings> {
         prop_oneof![Just(0.0f64), 0.0f64..0.3],
     );
     let temperature = prop_oneof![Just(0.0f32), 0.3f32..1.6];
-    (temperature, filters, penalties, bias, any::<u64>(), any::<bool>(), prop::option::of(0usize..4)).prop_map(
-        |(temperature, (top_k, top_p, min_p), penalties, logit_bias, seed, penalised, logprobs)| {
+    (temperature, filters, penalties, bias, any::<u64>(), any::<bool>(), prop::option::of(0usize..4))
+        .prop_map(|(temperature, (top_k, top_p, min_p), penalties, logit_bias, seed, penalised, logprobs)| {
             let (repetition, presence, frequency) = if penalised { penalties } else { (1.0, 0.0, 0.0) };
             SamplingSettings {
                 temperature,
@@ -56,8 +58,7 @@ fn sampling() -> impl Strategy<Value = SamplingSettings> {
                 seed: Some(Seed(seed)),
                 logprobs,
             }
-        },
-    )
+        })
 }
 
 fn cases() -> impl Strategy<Value = Case> {
@@ -90,7 +91,7 @@ fn check(case: &Case) -> Result<(), Failure> {
 
 #[test]
 fn speculation_changes_nothing() {
-    let mut runner = TestRunner::new(Config { cases: 400, failure_persistence: None, ..Config::default() });
+    let mut runner = TestRunner::new(Config { cases: 3000, failure_persistence: None, ..Config::default() });
     let checked = |case| check(&case).map_err(|failure| TestCaseError::fail(failure.to_string()));
     runner.run(&cases(), checked).unwrap();
 }

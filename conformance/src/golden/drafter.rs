@@ -24,18 +24,12 @@ pub fn drafter(golden: &Golden, target: &Golden, precision: Precision) -> Check 
 pub fn drafter_on(drafter: &dyn Drafter, golden: &Golden, precision: Precision) -> Check {
     let expected = golden.expected()?;
     for prompt in ["short", "long"] {
-        drafts(drafter, &expected, prompt, precision)
-            .at(format_args!("{}/{prompt}", golden.name()))?;
+        drafts(drafter, &expected, prompt, precision).at(format_args!("{}/{prompt}", golden.name()))?;
     }
     Ok(())
 }
 
-fn drafts(
-    drafter: &dyn Drafter,
-    expected: &Expected<'_>,
-    prompt: &str,
-    precision: Precision,
-) -> Check {
+fn drafts(drafter: &dyn Drafter, expected: &Expected<'_>, prompt: &str, precision: Precision) -> Check {
     let tolerance = match precision {
         Precision::F32 => 1e-3,
         Precision::Bf16 => 0.4,

@@ -24,7 +24,8 @@ pub fn rollback_on(target: &dyn Target, golden: &Golden) -> Check {
         let rows = drive::block(target, &mut state, &block, Kept(kept)).at(&place)?;
         close("block", &rows, &expected.f32("rollback/block_logits")?, 1e-3).at(&place)?;
         let after = drive::chain(target, &mut state, &follow).at(&place)?;
-        close("follow-up", &after, &expected.f32(&format!("rollback/keep{kept}_logits"))?, 1e-3).at(&place)?;
+        close("follow-up", &after, &expected.f32(&format!("rollback/keep{kept}_logits"))?, 1e-3)
+            .at(&place)?;
     }
     Ok(())
 }

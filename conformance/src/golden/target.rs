@@ -40,8 +40,7 @@ fn exact_prompt(target: &dyn Target, expected: &Expected<'_>, name: &str) -> Che
 
     let taps = expected.taps()?;
     let mut state = target.new_state(Width::ONE);
-    let output =
-        drive::forward(target, &mut state, &tokens, Want { logits: LogitRows::All, taps: &taps })?;
+    let output = drive::forward(target, &mut state, &tokens, Want { logits: LogitRows::All, taps: &taps })?;
     close("one forward", &drive::logits_of(&output, tokens.len())?, &logits, F32)?;
     let found = output.taps.ok_or_else(|| Failure::Broken("no taps came back".to_owned()))?;
     close("taps", &layer_by_layer(&found, taps.len())?, &expected.f32(&format!("{name}/taps"))?, F32)?;
@@ -91,10 +90,11 @@ pub fn within_reference_on(target: &dyn Target, golden: &Golden) -> Check {
     let expected = golden.expected()?;
     for name in PROMPTS {
         let place = format!("{}/{name}", golden.name());
-        let tokens = match expected.has(&format!("{name}/tokens")) {
-            true => expected.tokens(&format!("{name}/tokens"))?,
-            false => [expected.tokens(&format!("{name}/prompt"))?, expected.tokens(&format!("{name}/greedy"))?]
-                .concat(),
+        let tokens = if expected.has(&format!("{name}/tokens")) {
+            expected.tokens(&format!("{name}/tokens"))?
+        } else {
+            [expected.tokens(&format!("{name}/prompt"))?, expected.tokens(&format!("{name}/greedy"))?]
+                .concat()
         };
         let truth = expected.f32(&format!("{name}/logits_f32"))?;
         let reference = expected.f32(&format!("{name}/reference"))?;

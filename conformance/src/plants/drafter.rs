@@ -59,12 +59,12 @@ impl Drafter for PlantedDrafter {
                 }
                 DrafterDefect::ObservesTwice => {
                     let start = *start;
-                    self.inner.observe(&mut [Observe { context: &mut **context, taps, start }])?;
+                    self.inner.observe(&mut [Observe { context, taps, start }])?;
                     let start = start.plus(rows);
-                    self.inner.observe(&mut [Observe { context: &mut **context, taps, start }])?;
+                    self.inner.observe(&mut [Observe { context, taps, start }])?;
                 }
                 _ => {
-                    self.inner.observe(&mut [Observe { context: &mut **context, taps, start: *start }])?;
+                    self.inner.observe(&mut [Observe { context, taps, start: *start }])?;
                 }
             }
         }
@@ -73,7 +73,9 @@ impl Drafter for PlantedDrafter {
 
     fn propose(&self, jobs: &mut [Draft<'_>]) -> Result<Vec<Proposals>> {
         if self.defect == DrafterDefect::LatePosition {
-            jobs.iter_mut().for_each(|job| job.position = job.position.plus(1));
+            for job in jobs.iter_mut() {
+                job.position = job.position.plus(1);
+            }
         }
         let mut made = self.inner.propose(jobs)?;
         let Some(first) = made.first_mut() else {

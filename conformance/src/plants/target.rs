@@ -20,6 +20,8 @@ pub enum TargetDefect {
     MixesSegments,
     /// Taps come one layer early.
     EarlyTaps,
+    /// The prompt leaves a row too many.
+    ExtraPromptRow,
     /// States made for narrow blocks are not empty.
     DirtyNarrowStates,
     /// Rows of one segment of prefill depend on where the chunk begins.
@@ -98,6 +100,7 @@ impl Target for PlantedTarget {
                     *segment.state = self.inner.new_state(Width::ONE);
                     debug_assert_eq!(segment.state.layers(), layers);
                 }
+                TargetDefect::ExtraPromptRow if want.logits == LogitRows::Last => tokens.push(tokens[0]),
                 TargetDefect::EarlyTaps => want.taps = &early,
                 _ => {}
             }

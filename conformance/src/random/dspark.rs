@@ -104,7 +104,8 @@ pub fn misfits(config: &Value) -> Vec<Misfit> {
         change(&mut config);
         Misfit { refusal, config }
     };
-    let taps = |taps: Value| move |config: &mut Value| config["dflash_config"]["target_layer_ids"] = taps.clone();
+    let taps =
+        |taps: Value| move |config: &mut Value| config["dflash_config"]["target_layer_ids"] = taps.clone();
     vec![
         // Without a Markov head it is a DFlash drafter.
         with("Family", &|config| {

@@ -2,10 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{
-    RandomModel, RandomPair, Weights, dspark,
-    weights::Packed,
-};
+use super::{RandomModel, RandomPair, Weights, dspark, weights::Packed};
 
 /// What varies between the shapes.
 struct Shape {
@@ -47,12 +44,7 @@ pub fn pairs() -> Vec<RandomPair> {
             kernel: 2,
             ..plain
         },
-        Shape {
-            name: "4 bit",
-            hidden: 64,
-            packed: Packed::Affine { bits: 4, group: 32 },
-            ..plain
-        },
+        Shape { name: "4 bit", hidden: 64, packed: Packed::Affine { bits: 4, group: 32 }, ..plain },
         Shape {
             name: "8 bit, untied",
             hidden: 64,
@@ -74,8 +66,8 @@ impl Shape {
             vocab: VOCAB,
             target_layers: layers,
             taps: [0, layers - 2],
-            neox: seed % 2 == 0,
-            confidence: seed % 3 != 0,
+            neox: seed.is_multiple_of(2),
+            confidence: !seed.is_multiple_of(3),
         };
         RandomPair { name: self.name, target: self.target(seed), drafter: drafter.model(seed + 100) }
     }

@@ -1,7 +1,11 @@
 //! Tiny random checkpoints, made in the test: every shape that a family's loader branches on, from a seed.
 
+pub mod assistant;
+pub mod dflash;
 pub mod dspark;
 pub mod lfm2;
+pub mod muse;
+pub mod qwen;
 mod weights;
 
 use mlxcel_core::{

@@ -102,15 +102,16 @@ impl Weights {
         let groups = out * input / group;
         // Uniform codes have a deviation of (2^bits) / √12 steps.
         let scale = std * 12f32.sqrt() / (last + 1.0);
-        let scales: Vec<f32> = (0..groups)
-            .map(|_| bf16::from_f32(scale * (1.0 + 0.1 * self.numbers.unit())).to_f32())
-            .collect();
+        let scales: Vec<f32> =
+            (0..groups).map(|_| bf16::from_f32(scale * (1.0 + 0.1 * self.numbers.unit())).to_f32()).collect();
         let biases: Vec<f32> = scales.iter().map(|scale| -scale * last / 2.0).collect();
         let shape = [out, input / group];
         self.add(|writer| {
-            writer
-                .bf16(format!("{path}.scales"), &shape, &scales)
-                .bf16(format!("{path}.biases"), &shape, &biases)
+            writer.bf16(format!("{path}.scales"), &shape, &scales).bf16(
+                format!("{path}.biases"),
+                &shape,
+                &biases,
+            )
         });
     }
 

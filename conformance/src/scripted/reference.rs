@@ -9,7 +9,10 @@ use mlxcel_core::{
 };
 
 use super::Script;
-use crate::{Check, Failure, ensure, rounds::{Ask, Round, Run}};
+use crate::{
+    Check, Failure, ensure,
+    rounds::{Ask, Round, Run},
+};
 
 /// The answer token by token, and the rounds that speculation makes of it.
 pub struct Reference<'a> {
@@ -21,7 +24,12 @@ pub struct Reference<'a> {
 
 impl<'a> Reference<'a> {
     /// The reference for `ask` on a target with room for `context` rows.
-    pub fn new(script: Script, ask: &'a Ask, context: usize, vocabulary: &Arc<Vocabulary>) -> Result<Self, Failure> {
+    pub fn new(
+        script: Script,
+        ask: &'a Ask,
+        context: usize,
+        vocabulary: &Arc<Vocabulary>,
+    ) -> Result<Self, Failure> {
         let request = ask.request(vocabulary, None)?;
         let sampler = Sampler::new(request.sampling, request.choice, Arc::clone(vocabulary));
         Ok(Self { script, ask, context, sampler })
@@ -89,7 +97,9 @@ impl<'a> Reference<'a> {
 
     fn choose(&self, output: &[TokenId], logits: &[f32]) -> Result<TokenId, Failure> {
         let mut history = History::new(&self.ask.prompt);
-        output.iter().for_each(|token| history.push(*token));
+        for token in output {
+            history.push(*token);
+        }
         let suppressed = if output.len() < self.ask.min_tokens { self.ask.eos.as_slice() } else { &[] };
         let position = Position(self.ask.prompt.len() + output.len());
         let token = self.sampler.pick(logits, position, &history, suppressed);

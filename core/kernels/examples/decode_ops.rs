@@ -76,7 +76,7 @@ fn attention(exec: &Exec, dtype: KvDtype, context: usize, rows: usize) -> f64 {
         .collect();
     let mut out = vec![0.0; q.len()];
     minimum(|n| {
-        attend(exec, Heads::packed(&q, 16, 64), &layers[n % 6], context, Mask::CAUSAL, 0.125, &mut out)
+        attend(exec, Heads::packed(&q, 16, 64), &layers[n % 6], context, Mask::CAUSAL, 0.125, &mut out);
     })
 }
 

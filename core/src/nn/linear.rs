@@ -31,6 +31,15 @@ impl Linear {
         Ok(Self { bias: Some(bias.into()), ..Self::load(loader, path, out, input)? })
     }
 
+    /// As [`Self::load_joined`], with the bias `path.bias` of each.
+    pub fn load_joined_biased(loader: &Loader<'_>, parts: &[(&str, usize)], input: usize) -> Result<Self> {
+        let mut bias = Vec::new();
+        for (path, out) in parts {
+            bias.extend(loader.vector(&format!("{path}.bias"), *out)?);
+        }
+        Ok(Self { bias: Some(bias.into()), ..Self::load_joined(loader, parts, input)? })
+    }
+
     /// Several matrices with the same input, joined along their outputs in the order given.
     pub fn load_joined(loader: &Loader<'_>, parts: &[(&str, usize)], input: usize) -> Result<Self> {
         let matrix = |(path, out): &(&str, usize)| loader.linear(path, *out, input);

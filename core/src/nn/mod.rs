@@ -1,8 +1,8 @@
 //! The operators that models are written in. A family calls these and never asks where they run.
 //!
 //! Activations are [`Tensor`]s of shape `[rows, width]`: the concatenated rows of all segments of a forward.
-//! Position-wise operators act on all rows at once; [`Attention`] and [`ShortConv`] loop over the segments, each with
-//! its own state.
+//! Position-wise operators act on all rows at once; [`Attention`], [`ShortConv`] and [`GatedDelta`] loop over the
+//! segments, each with its own state.
 //!
 //! Invariant: an operator's result for a row depends on that row (and its sequence's state) only.
 
@@ -11,6 +11,7 @@ mod attention;
 mod batch;
 mod conv;
 mod cpu;
+mod delta;
 mod embedding;
 mod executor;
 mod linear;
@@ -20,10 +21,11 @@ mod norm;
 mod rope;
 mod tensor;
 
-pub use activation::silu_mul;
+pub use activation::{scale, sigmoid_mul, silu_mul, softcap};
 pub use attention::{Attention, Mask};
 pub use batch::{Batch, Span};
 pub use conv::ShortConv;
+pub use delta::{DeltaDims, DeltaWeights, GatedDelta};
 pub use embedding::Embedding;
 pub use executor::{Executor, set_threads};
 pub use linear::Linear;

@@ -87,9 +87,13 @@ mod tests {
             block in prop::collection::vec(0_u32..8, 0..12),
         ) {
             let mut history = History::new(&ids(&prompt));
-            ids(&kept).into_iter().for_each(|id| history.push(id));
+            for id in ids(&kept) {
+                history.push(id);
+            }
             let before = history.clone();
-            ids(&block).into_iter().for_each(|id| history.push(id));
+            for id in ids(&block) {
+                history.push(id);
+            }
             for (id, count) in history.counts() {
                 let all: Vec<u32> = kept.iter().chain(&block).copied().collect();
                 prop_assert_eq!(count.output as usize, all.iter().filter(|&&other| other == id.0).count());

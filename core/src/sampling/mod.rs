@@ -17,6 +17,7 @@
 //! | [`history`] | the tokens so far, counted for the penalties |
 //! | `process` | suppression, logit bias, penalties |
 //! | `scan` | one look at a row: is it usable, and where are its large logits |
+//! | `weight` | softmax(l/T) before it is normalised |
 //! | `filter` | top-k, top-p, min-p: the kept ids |
 //! | [`noise`] | `G`, its exact algorithm and its bounds |
 //! | `winner` | the id with the highest score |

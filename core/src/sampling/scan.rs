@@ -44,10 +44,11 @@ pub(crate) struct Scan<'a> {
 
 /// The lowest id whose logit is NaN or +∞.
 pub(crate) fn first_unusable(logits: &[f32]) -> Option<usize> {
-    // Vectorisable: one flag for each block, and a search only where it is set.
-    let usable = |l: &f32| *l < f32::INFINITY;
-    let block = logits.chunks(BLOCK).position(|block| block.iter().fold(false, |bad, l| bad | !usable(l)))?;
-    logits[block * BLOCK..].iter().position(|l| !usable(l)).map(|offset| block * BLOCK + offset)
+    let usable = |logit: &f32| *logit < f32::INFINITY;
+    // Counted block by block rather than searched, so that it vectorises.
+    let whole = |block: &[f32]| block.iter().filter(|logit| usable(logit)).count() == block.len();
+    let first = BLOCK * logits.chunks(BLOCK).position(|block| !whole(block))?;
+    logits[first..].iter().position(|logit| !usable(logit)).map(|offset| first + offset)
 }
 
 impl<'a> Scan<'a> {

@@ -54,8 +54,8 @@ pub(crate) fn exp(x: f32) -> f32 {
     const LOWEST: f32 = -87.0;
     /// Adding it rounds to an integer, which is then found in the low bits.
     const MAGIC: f32 = 12_582_912.0;
-    /// ln 2 in two parts; multiples of the first by small integers are exact.
-    const LN_2_HIGH: f32 = 0.693_359_375;
+    /// ln 2 in two parts; the first has 10 bits (0.693359375), so its multiples by small integers are exact.
+    const LN_2_HIGH: f32 = 0.693_359_4;
     const LN_2_LOW: f32 = -2.121_944_4e-4;
     /// Minimax fit of `(exp(r) − 1 − r)/r²` on ±ln 2 / 2, lowest power first.
     const C: [f32; 5] = [0.499_999_94, 0.166_665_21, 0.041_668_39, 0.008_368_71, 0.001_381_461_3];

@@ -67,7 +67,7 @@ pub fn generate(
                 }
             }
             Step::Observe => {
-                observe(models, &mut sequence)?;
+                observe(models, &mut sequence);
                 sequence.report_mut().decode_time += start.elapsed();
                 ControlFlow::Continue(())
             }
@@ -85,20 +85,26 @@ pub fn generate(
     }
 }
 
-fn observe(models: Models<'_>, sequence: &mut Sequence) -> Result<()> {
-    if let Some(drafter) = models.drafter {
-        drafter.observe(&mut sequence.observe_jobs())?;
+/// A drafter that fails costs the request its speculation, not its answer.
+fn observe(models: Models<'_>, sequence: &mut Sequence) {
+    if let Some(drafter) = models.drafter
+        && let Err(error) = drafter.observe(&mut sequence.observe_jobs())
+    {
+        sequence.drafter_failed(&error);
     }
     sequence.observed();
-    Ok(())
 }
 
 fn round(models: Models<'_>, sequence: &mut Sequence) -> Result<Vec<Decision>> {
     let proposals = match (models.drafter, sequence.draft_job()?) {
-        (Some(drafter), Some(job)) => drafter.propose(&mut [job])?.pop().unwrap_or_default(),
-        _ => Vec::new(),
+        (Some(drafter), Some(job)) => drafter.propose(&mut [job]).map(|mut all| all.pop().unwrap_or_default()),
+        _ => Ok(Vec::new()),
     };
-    sequence.drafted(proposals)?;
+    let failure = proposals.as_ref().err().map(ToString::to_string);
+    sequence.drafted(proposals.unwrap_or_default())?;
+    if let Some(error) = failure {
+        sequence.drafter_failed(&error);
+    }
     let output = forward(models.target, &mut [sequence.segment()])?;
     sequence.decide(output)
 }

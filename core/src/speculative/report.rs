@@ -68,6 +68,8 @@ pub enum Decline {
     Requested,
     /// The width is 1.
     WidthOne,
+    /// The drafter failed on the way; the log says how.
+    DrafterFailed,
 }
 
 impl fmt::Display for Decline {
@@ -76,6 +78,7 @@ impl fmt::Display for Decline {
             Self::NoDrafter => "no drafter is loaded",
             Self::Requested => "speculation is switched off",
             Self::WidthOne => "the block size is 1",
+            Self::DrafterFailed => "the drafter failed",
         })
     }
 }

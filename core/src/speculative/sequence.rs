@@ -231,6 +231,13 @@ impl Sequence {
         Ok(())
     }
 
+    /// The drafter cannot go on: the rest of the answer is decoded classically.
+    pub fn drafter_failed(&mut self, error: &dyn std::fmt::Display) {
+        tracing::warn!("the drafter failed, the request goes on without it: {error}");
+        self.drafting = None;
+        self.report.decline = Some(Decline::DrafterFailed);
+    }
+
     /// Drops the round under way, after a failed forward: the state is what it was before.
     pub fn abandon(&mut self) -> Result<()> {
         self.chooser.rewind();

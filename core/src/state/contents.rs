@@ -8,7 +8,9 @@ impl LayerState {
     pub fn contents(&self) -> Result<Vec<f32>> {
         match self {
             Self::Kv(state) => state.contents(),
+            Self::Window(state) => state.contents(),
             Self::Conv(state) => state.window(),
+            Self::Delta(state) => state.contents(),
         }
     }
 }

@@ -28,6 +28,25 @@ pub enum StateError {
         /// Rows appended.
         received: usize,
     },
+    /// A block wider than a window has slack for.
+    #[error(
+        "a block of {rows} rows is opened on a window with {slack} rows of slack, which takes up to {} rows",
+        slack + 1
+    )]
+    Slack {
+        /// Rows of the block.
+        rows: usize,
+        /// Rows that the window holds beyond those that are seen.
+        slack: usize,
+    },
+    /// A look further back than a window holds.
+    #[error("the row at position {needed} is needed, and the oldest one held is at {first}")]
+    Forgotten {
+        /// The position.
+        needed: usize,
+        /// Position of the first row held.
+        first: usize,
+    },
     /// Rows of another shape than the state holds.
     #[error("the appended {what} has shape {found:?}, expected {expected:?}")]
     Shape {

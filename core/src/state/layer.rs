@@ -1,15 +1,19 @@
 //! One layer's state, whatever its kind.
 
-use super::{ConvState, KvState, StateError};
-use crate::{Kept, Result, Width};
+use super::{ConvState, DeltaState, KvState, StateError, WindowState};
+use crate::{Kept, Result, Width, nn::Mask};
 
 /// The state of one layer.
 #[derive(Clone, Debug)]
 pub enum LayerState {
     /// Full attention.
     Kv(KvState),
+    /// Attention over a sliding window.
+    Window(WindowState),
     /// Short convolution.
     Conv(ConvState),
+    /// Gated delta net.
+    Delta(DeltaState),
 }
 
 impl LayerState {
@@ -17,7 +21,9 @@ impl LayerState {
     pub fn len(&self) -> usize {
         match self {
             Self::Kv(state) => state.len(),
+            Self::Window(state) => state.len(),
             Self::Conv(state) => state.len(),
+            Self::Delta(state) => state.len(),
         }
     }
 
@@ -30,7 +36,9 @@ impl LayerState {
     pub fn begin(&mut self, width: Width) -> Result<()> {
         match self {
             Self::Kv(state) => state.begin(width),
+            Self::Window(state) => state.begin(width),
             Self::Conv(state) => state.begin(width),
+            Self::Delta(state) => state.begin(width),
         }
     }
 
@@ -38,7 +46,9 @@ impl LayerState {
     pub fn commit(&mut self, kept: Kept) -> Result<()> {
         match self {
             Self::Kv(state) => state.commit(kept),
+            Self::Window(state) => state.commit(kept),
             Self::Conv(state) => state.commit(kept),
+            Self::Delta(state) => state.commit(kept),
         }
     }
 
@@ -46,6 +56,15 @@ impl LayerState {
     pub fn kv(&mut self) -> Result<&mut KvState> {
         match self {
             Self::Kv(state) => Ok(state),
+            other => Err(other.wrong("keys and values")),
+        }
+    }
+
+    /// The keys and values of an attention layer, and what a query sees of them.
+    pub(crate) fn attention(&mut self) -> Result<(&mut KvState, Mask)> {
+        match self {
+            Self::Kv(state) => Ok((state, Mask::Causal)),
+            Self::Window(state) => Ok(state.rows()),
             other => Err(other.wrong("keys and values")),
         }
     }
@@ -58,18 +77,30 @@ impl LayerState {
         }
     }
 
+    /// The delta net's state.
+    pub fn delta(&mut self) -> Result<&mut DeltaState> {
+        match self {
+            Self::Delta(state) => Ok(state),
+            other => Err(other.wrong("a delta net's state")),
+        }
+    }
+
     /// Computes what is pending.
     pub(crate) fn eval(&self) -> Result<()> {
         match self {
             Self::Kv(state) => state.eval(),
+            Self::Window(state) => state.eval(),
             Self::Conv(state) => state.eval(),
+            Self::Delta(state) => state.eval(),
         }
     }
 
     fn kind(&self) -> &'static str {
         match self {
             Self::Kv(_) => "keys and values",
+            Self::Window(_) => "a window of keys and values",
             Self::Conv(_) => "a convolution window",
+            Self::Delta(_) => "a delta net's state",
         }
     }
 

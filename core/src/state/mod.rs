@@ -8,16 +8,20 @@
 mod block;
 mod contents;
 mod conv;
+mod delta;
 mod error;
 mod kv;
 mod layer;
 mod sequence;
+mod window;
 
 pub use conv::ConvState;
+pub use delta::DeltaState;
 pub use error::StateError;
 pub use kv::KvState;
 pub use layer::LayerState;
 pub use sequence::SequenceState;
+pub use window::WindowState;
 
 #[cfg(test)]
 mod tests;

@@ -195,3 +195,49 @@ fn a_forward_that_fails_half_way_is_taken_back() {
     assert_eq!(state.len().unwrap(), 3);
     assert_eq!(contents(&mut state), before);
 }
+
+/// A state that forgets holds what a window sees, by absolute position, on both executors; a block taken back brings
+/// nothing old back and loses nothing.
+#[test]
+fn a_window_forgets_what_nobody_sees() {
+    use mlxcel_kernels::Heads;
+    const KEEP: usize = 7;
+    const ROW: usize = 2 * 8;
+    /// Of blocks of 4 rows.
+    const SLACK: usize = 32;
+    const LONGEST: usize = 23;
+    let row = |t: usize| -> Vec<f32> { (0..ROW).map(|i| (t * 100 + i) as f32).collect() };
+    let rows = |from: usize, count: usize| -> Vec<f32> { (from..from + count).flat_map(row).collect() };
+    let append = |state: &mut KvState, from: usize, count: usize, mlx: bool| {
+        let rows = rows(from, count);
+        if mlx {
+            let array =
+                Array::from_slice(&rows, &[1, count as i32, 2, 8]).transpose_axes(&[0, 2, 1, 3]).unwrap();
+            state.append_mlx(&array, &array).unwrap();
+        } else {
+            state.append_cpu(Heads::packed(&rows, 2, 8), Heads::packed(&rows, 2, 8)).unwrap();
+        }
+    };
+    for mlx in [false, true] {
+        let mut state = KvState::windowed(2, 8, KEEP, width(4));
+        let mut len = 0;
+        // Single rows, a chunk longer than the window, and enough of all to grow and move the buffers.
+        for count in (0..2000).map(|i| if i % 50 == 20 { LONGEST } else { 1 }) {
+            append(&mut state, len, count, mlx);
+            state.eval().unwrap();
+            len += count;
+            state.begin(width(4)).unwrap();
+            append(&mut state, 5000, 4, mlx);
+            state.commit(Kept(0)).unwrap();
+            let seen = state.positions();
+            assert!(seen.start <= len.saturating_sub(KEEP) && seen.end == len, "{seen:?} at {len}");
+            assert!(seen.len() <= KEEP + SLACK + LONGEST, "{} rows are held", seen.len());
+            let head = |head: usize| seen.clone().flat_map(move |t| row(t)[head * 8..][..8].to_vec());
+            let expected: Vec<f32> = [head(0), head(1), head(0), head(1)].into_iter().flatten().collect();
+            assert_eq!(state.contents().unwrap(), expected, "mlx {mlx}: {len} rows");
+        }
+        if let Some(bytes) = state.buffer_bytes() {
+            assert!(bytes < 130_000, "mlx {mlx}: {bytes} bytes are held for {KEEP} rows");
+        }
+    }
+}

@@ -272,19 +272,19 @@ mod tests {
                 let held = &whole[text.len()..fed];
                 prop_assert!(held.is_empty() || stops.iter().any(|stop| stop.starts_with(held)));
             }
-            match naive(&stops, &whole) {
-                Some((end, before)) => {
-                    prop_assert!(stopped);
-                    prop_assert_eq!(text, before);
-                    // The token that completes the stop is the last one that was fed.
-                    let last = pieces.iter().scan(0, |at, piece| { *at += piece.len(); Some(*at) });
-                    prop_assert_eq!(fed, last.into_iter().find(|&at| at >= end).unwrap());
-                }
-                None => {
-                    prop_assert!(!stopped);
-                    text.push_str(&matcher.finish());
-                    prop_assert_eq!(text, whole);
-                }
+            if let Some((end, before)) = naive(&stops, &whole) {
+                prop_assert!(stopped);
+                prop_assert_eq!(text, before);
+                // The token that completes the stop is the last one that was fed.
+                let mut ends = pieces.iter().scan(0, |at, piece| {
+                    *at += piece.len();
+                    Some(*at)
+                });
+                prop_assert_eq!(fed, ends.find(|&at| at >= end).unwrap());
+            } else {
+                prop_assert!(!stopped);
+                text.push_str(&matcher.finish());
+                prop_assert_eq!(text, whole);
             }
         }
     }

@@ -72,7 +72,7 @@ impl Steps {
         match Decoder::deserialize(value).map_err(|_| refuse())? {
             Decoder::ByteLevel => self.byte_level = Some(byte_level_alphabet()),
             Decoder::ByteFallback => self.byte_fallback = true,
-            Decoder::Fuse => {}
+            Decoder::Fuse | Decoder::Strip { start: 0, stop: 0, .. } => {}
             Decoder::Metaspace { replacement, prepend_scheme } => {
                 self.replace.push((replacement.to_string(), " ".to_owned()));
                 if prepend_scheme != "never" {
@@ -80,11 +80,10 @@ impl Steps {
                 }
             }
             Decoder::Replace { pattern: Pattern::String(from), content } => {
-                self.replace.push((from, content))
+                self.replace.push((from, content));
             }
             Decoder::Sequence { decoders } => decoders.iter().try_for_each(|decoder| self.read(decoder))?,
             Decoder::Strip { content: ' ', start: 1, stop: 0 } => self.lead = Some(Lead::OneSpace),
-            Decoder::Strip { start: 0, stop: 0, .. } => {}
             Decoder::Strip { .. } => return Err(refuse()),
         }
         Ok(())

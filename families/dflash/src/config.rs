@@ -1,16 +1,23 @@
 //! The fields of `config.json` that both drafters share (spec 4.1, 5.1).
 
+use std::ops::RangeInclusive;
+
 use mlxcel_core::{
     Result, TokenId,
     checkpoint::{Config as Json, DIM, LAYERS},
-    nn::{Attention, RopeStyle},
+    nn::{Attention, Mask, RopeStyle},
 };
+
+/// Factors and bounds that a config may name.
+pub(crate) const POSITIVE: RangeInclusive<f64> = 1e-6..=1e6;
 
 /// Whether a config is a DFlash drafter: published ones call themselves `qwen3`, so the structure decides.
 pub(crate) fn is_dflash(json: &Json) -> bool {
     let architectures = json.opt_list_of_str("architectures").ok().flatten().unwrap_or_default();
     let named = architectures.iter().any(|name| name.contains("DFlash"));
-    (named || json.has("dflash_config")) && !is_dspark(json)
+    // Assistants may nest their fields alike, and have a family of their own.
+    let assistant = json.opt_str("model_type").ok().flatten().is_some_and(|name| name.ends_with("_assistant"));
+    (named || json.has("dflash_config")) && !is_dspark(json) && !assistant
 }
 
 /// Whether a config is a DSpark drafter: it has a Markov head.
@@ -20,25 +27,44 @@ pub(crate) fn is_dspark(json: &Json) -> bool {
 
 /// Shape of a drafter's backbone, and what it says of its target.
 #[derive(Clone, Debug)]
-pub(crate) struct Config {
-    pub(crate) hidden: usize,
-    pub(crate) layers: usize,
-    pub(crate) heads: usize,
-    pub(crate) kv_heads: usize,
-    pub(crate) head_dim: usize,
-    pub(crate) feed_forward: usize,
-    pub(crate) norm_eps: f32,
-    pub(crate) rope_theta: f32,
-    pub(crate) rope_style: RopeStyle,
-    pub(crate) block_size: usize,
-    pub(crate) mask_token: TokenId,
-    pub(crate) taps: Vec<usize>,
-    pub(crate) target_layers: Option<usize>,
-    pub(crate) vocab: Option<usize>,
+pub struct Config {
+    /// Width of the residual stream, that of the target.
+    pub hidden: usize,
+    /// Layers.
+    pub layers: usize,
+    /// Query heads.
+    pub heads: usize,
+    /// Key and value heads; divides `heads`.
+    pub kv_heads: usize,
+    /// Elements of a head.
+    pub head_dim: usize,
+    /// Width of the feed-forward.
+    pub feed_forward: usize,
+    /// Epsilon of all norms.
+    pub norm_eps: f32,
+    /// Base of the rotation, on all layers.
+    pub rope_theta: f32,
+    /// Which elements are rotated together.
+    pub rope_style: RopeStyle,
+    /// Rows of the block that it was trained with; DSpark counts proposals.
+    pub block_size: usize,
+    /// What the block's rows see, a layer each.
+    pub masks: Vec<Mask>,
+    /// Id that stands for a token to be proposed.
+    pub mask_token: TokenId,
+    /// Layers of the target that it reads.
+    pub taps: Vec<usize>,
+    /// Factor on the target's embedding rows.
+    pub embedding_scale: f32,
+    /// Layers of the target, where the config says it.
+    pub target_layers: Option<usize>,
+    /// Ids of the target's vocabulary, where the config says it.
+    pub vocab: Option<usize>,
 }
 
 impl Config {
-    pub(crate) fn read(json: &Json) -> Result<Self> {
+    /// Reads `config.json`; fields of the drafter's own may lie in `dflash_config`. Absent fields are those of DFlash.
+    pub fn read(json: &Json) -> Result<Self> {
         let hidden = json.dim("hidden_size")?;
         let heads = json.dim_or("num_attention_heads", 32)?;
         let kv_heads = json.dim_or("num_key_value_heads", 8)?;
@@ -52,14 +78,6 @@ impl Config {
             return Err(json.refuse("head_dim", "a multiple of 8 up to 256").into());
         }
         let layers = json.opt_int("num_hidden_layers", LAYERS)?.unwrap_or(5);
-        if let Some(types) = json.opt_list_of_str("layer_types")? {
-            if types.len() != layers {
-                return Err(json.refuse("layer_types", &format!("{layers} entries")).into());
-            }
-            if types.iter().any(|name| *name != "full_attention") {
-                return Err(json.refuse("layer_types", "\"full_attention\" only").into());
-            }
-        }
         let own = json.opt_section("dflash_config")?;
         let nested = own.as_ref().unwrap_or(json);
         let block_size = match json.opt_dim("block_size")? {
@@ -87,10 +105,41 @@ impl Config {
             rope_theta: rope_theta as f32,
             rope_style: if half_split { RopeStyle::HalfSplit } else { RopeStyle::Interleaved },
             block_size,
+            masks: masks(json, nested, layers, block_size)?,
             mask_token: TokenId(nested.int("mask_token_id", 0..=*DIM.end())? as u32),
             taps: nested.list_of_int("target_layer_ids", 0..=*LAYERS.end())?,
+            embedding_scale: nested.opt_float_in("input_embedding_scale", POSITIVE)?.unwrap_or(1.0) as f32,
             target_layers,
             vocab: json.opt_dim("vocab_size")?,
         })
     }
+}
+
+/// A layer that sees everything is bidirectional unless the config asks for causal blocks; a sliding one is causal
+/// unless the config asks for bidirectional ones (spec 4.4: the authors' reading of an absent `is_causal`).
+fn masks(json: &Json, nested: &Json, layers: usize, block_size: usize) -> Result<Vec<Mask>> {
+    let Some(types) = json.opt_list_of_str("layer_types")? else { return Ok(vec![Mask::Full; layers]) };
+    if types.len() != layers {
+        return Err(json.refuse("layer_types", &format!("{layers} entries")).into());
+    }
+    let mut causal = None;
+    for (section, field) in [(json, "is_causal"), (nested, "causal"), (nested, "dflash_query_causal")] {
+        causal = causal.or(section.opt_bool(field)?);
+    }
+    let window = json.opt_dim("sliding_window")?;
+    let mask = |name: &&str| match (*name, causal, window) {
+        ("full_attention", Some(true), _) => Ok(Mask::Causal),
+        ("full_attention", _, _) => Ok(Mask::Full),
+        ("sliding_attention", _, None) => {
+            Err(json.refuse("sliding_window", "the window of the sliding layers").into())
+        }
+        ("sliding_attention", _, Some(window)) if window < block_size => {
+            let expected = format!("a window of at least block_size ({block_size}) rows");
+            Err(json.refuse("sliding_window", &expected).into())
+        }
+        ("sliding_attention", Some(false), Some(window)) => Ok(Mask::Within(window)),
+        ("sliding_attention", _, Some(window)) => Ok(Mask::Window(window)),
+        _ => Err(json.refuse("layer_types", "\"full_attention\" or \"sliding_attention\"").into()),
+    };
+    types.iter().map(mask).collect()
 }

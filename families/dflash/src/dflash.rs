@@ -2,19 +2,53 @@
 
 use mlxcel_core::{
     Error, Result, Width,
-    checkpoint::Checkpoint,
+    checkpoint::{Checkpoint, Config as Json},
     family::{
         Bound, Draft, Drafter, DrafterContext, DrafterFamily, DrafterSpec, Observe, Proposals, check_pairing,
     },
-    nn::{Executor, Linear, Loader},
+    nn::{Executor, Linear, Loader, scale, softcap},
 };
 
-use crate::{backbone::Backbone, config::Config};
+use crate::{
+    backbone::Backbone,
+    config::{Config, POSITIVE},
+};
 
-struct DFlash {
+/// A drafter whose block's rows after the anchor are the proposals, all at once, from the target's raw head.
+pub struct DFlash {
     spec: DrafterSpec,
     backbone: Backbone,
     head: Linear,
+    /// Factor on the logits, and the bound that they are pressed under after it.
+    output_multiplier: f32,
+    softcap: Option<f32>,
+}
+
+impl DFlash {
+    /// The drafter of `family` with this shape, to start with blocks of up to `default_width` rows. Checks the pairing
+    /// first, then takes all tensors of `checkpoint`, by the names of spec 4.2.
+    pub fn load(
+        family: &DrafterFamily,
+        config: &Config,
+        default_width: Width,
+        checkpoint: &Checkpoint,
+        executor: Executor,
+        bound: &Bound<'_>,
+    ) -> Result<Self> {
+        let trained_width = Width::new(config.block_size).unwrap_or(Width::ONE);
+        let spec = DrafterSpec {
+            family: family.name,
+            taps: config.taps.clone(),
+            hidden: config.hidden,
+            mask_token: config.mask_token,
+            trained_width,
+            default_width: trained_width.min(default_width),
+        };
+        check_pairing(&spec, bound.spec, config.target_layers, config.vocab)?;
+        let backbone = Backbone::load(config, trained_width, &Loader::new(checkpoint, executor), bound)?;
+        checkpoint.finish()?;
+        Ok(Self { spec, backbone, head: bound.head.clone(), output_multiplier: 1.0, softcap: None })
+    }
 }
 
 pub(crate) fn load(
@@ -24,22 +58,32 @@ pub(crate) fn load(
     bound: &Bound<'_>,
 ) -> Result<Box<dyn Drafter>> {
     let json = checkpoint.config();
+    refuse_dflash2(json)?;
     let config = Config::read(json)?;
-    let trained_width = Width::new(config.block_size).unwrap_or(Width::ONE);
-    let spec = DrafterSpec {
-        family: family.name,
-        taps: config.taps.clone(),
-        hidden: config.hidden,
-        mask_token: config.mask_token,
-        trained_width,
-        default_width: trained_width.min(Width::EIGHT),
-    };
-    check_pairing(&spec, bound.spec, config.target_layers, config.vocab)?;
+    let own = json.opt_section("dflash_config")?;
+    let own = own.as_ref().unwrap_or(json);
+    let output_multiplier = own.opt_float_in("output_multiplier", POSITIVE)?.unwrap_or(1.0) as f32;
+    let softcap = own.opt_float_in("final_logit_softcapping", POSITIVE)?.map(|cap| cap as f32);
     let checkpoint = checkpoint.with_names(strip_model)?;
-    let loader = Loader::new(&checkpoint, executor);
-    let backbone = Backbone::load(&config, &loader, bound)?;
-    checkpoint.finish()?;
-    Ok(Box::new(DFlash { spec, backbone, head: bound.head.clone() }))
+    let drafter = DFlash::load(family, &config, Width::EIGHT, &checkpoint, executor, bound)?;
+    Ok(Box::new(DFlash { output_multiplier, softcap, ..drafter }))
+}
+
+/// DFlash 2 adds a convolution around every operator and a selector of candidates (spec 4.1).
+fn refuse_dflash2(json: &Json) -> Result<()> {
+    let names = json.opt_list_of_str("architectures")?.unwrap_or_default();
+    if names.iter().any(|name| name.contains("DFlash2")) {
+        return Err(json.refuse("architectures", "\"DFlashDraftModel\": DFlash 2 is not supported").into());
+    }
+    let nested = json.opt_section("dflash_config")?;
+    for section in [Some(json), nested.as_ref()].into_iter().flatten() {
+        for field in ["selector_rank", "selector_top_k", "conv_kernel_size", "conv_group_size"] {
+            if section.has(field) {
+                return Err(section.refuse(field, "no such field: DFlash 2 is not supported").into());
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Some packagings put `model.` in front of every name.
@@ -73,7 +117,12 @@ impl DFlash {
             return Err(Error::WidthOverLimit { found: rows.rows(), limit: self.spec.trained_width.rows() });
         }
         let y = self.backbone.block(job.context, job.anchor, self.spec.mask_token, job.position, rows)?;
-        let logits = self.head.forward(&y.slice_rows(1..rows.rows())?)?;
+        let mut logits = self.head.forward(&y.slice_rows(1..rows.rows())?)?;
+        match self.softcap {
+            Some(cap) => logits = softcap(&logits, self.output_multiplier, cap)?,
+            None if self.output_multiplier != 1.0 => logits = scale(&logits, self.output_multiplier)?,
+            None => {}
+        }
         logits.to_host()?.chunks_exact(self.head.out_features()).map(|row| job.pick.pick(row)).collect()
     }
 }

@@ -6,7 +6,7 @@ use mlxcel_core::{
     family::{
         Bound, Draft, Drafter, DrafterContext, DrafterFamily, DrafterSpec, Observe, Proposals, check_pairing,
     },
-    nn::{Embedding, Executor, Linear, Loader, Tensor},
+    nn::{Embedding, Executor, Linear, Loader, Mask, Tensor},
 };
 
 use crate::{backbone::Backbone, config::Config, dflash::strip_model};
@@ -33,6 +33,9 @@ pub(crate) fn load(
     let json = checkpoint.config();
     let config = Config::read(json)?;
     refuse_other_forms(json, bound.spec.vocab)?;
+    if config.masks.iter().any(|mask| *mask != Mask::Full) {
+        return Err(json.refuse("layer_types", "\"full_attention\" only, not causal").into());
+    }
     // `block_size` counts proposals here; the verify block has the anchor in front.
     let anchored = json.bool_or("dspark_bonus_anchor", false)?;
     let rows = if anchored { config.block_size } else { config.block_size + 1 };
@@ -56,7 +59,7 @@ pub(crate) fn load(
         w2: Linear::load(&loader, "markov_head.markov_w2", vocab, rank)?,
     };
     check_confidence_head(json, &loader, config.hidden, rank)?;
-    let backbone = Backbone::load(&config, &loader, bound)?;
+    let backbone = Backbone::load(&config, trained_width, &loader, bound)?;
     checkpoint.finish()?;
     Ok(Box::new(DSpark { spec, backbone, head: bound.head.clone(), markov }))
 }

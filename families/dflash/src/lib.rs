@@ -1,10 +1,13 @@
 //! Block drafters that read the target's residual stream: DFlash (spec 4) and DSpark, its form with a Markov head
-//! (spec 5). Both share one backbone.
+//! (spec 5). Both share one backbone; a family whose drafter is a DFlash under other names builds on [`DFlash::load`].
 
 mod backbone;
 mod config;
 mod dflash;
 mod dspark;
+
+pub use config::Config;
+pub use dflash::DFlash;
 
 use mlxcel_core::family::DrafterFamily;
 

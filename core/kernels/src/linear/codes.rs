@@ -40,16 +40,16 @@ impl Codes {
         }
     }
 
-    /// Writes the codes of one step for output `lane`. `step`: `step_bytes` of a block.
-    fn put(self, step: &mut [u8], lane: usize, codes: [u8; STEP]) {
-        let (low, high) = codes.split_at(4);
-        for t in 0..4 {
-            match self {
-                Codes::Nibble | Codes::E2m1 => step[4 * lane + t] = low[t] | high[t] << 4,
-                Codes::Byte => {
-                    step[4 * lane + t] = low[t];
-                    step[64 + 4 * lane + t] = high[t];
-                }
+    /// Writes the codes of one step, a byte each, for output `lane`. `step`: `step_bytes` of a block.
+    #[inline(always)]
+    fn put(self, step: &mut [u8], lane: usize, codes: u64) {
+        let (low, high) = (codes as u32, (codes >> 32) as u32);
+        let mut word = |at: usize, word: u32| step[at..at + 4].copy_from_slice(&word.to_le_bytes());
+        match self {
+            Codes::Nibble | Codes::E2m1 => word(4 * lane, low | high << 4),
+            Codes::Byte => {
+                word(4 * lane, low);
+                word(64 + 4 * lane, high);
             }
         }
     }
@@ -72,11 +72,35 @@ impl Codes {
 /// (`group * width` is a multiple of 8); `out` is the group's codes in the block.
 pub(super) fn pack_group(codes: Codes, out: &mut [u8], lane: usize, bits: &[u8], width: usize) {
     debug_assert!(lane < LANES);
-    // 8 codes of `width` bits are `width` bytes.
-    for (step, source) in out.chunks_exact_mut(codes.step_bytes()).zip(bits.chunks_exact(width)) {
-        let mut word = [0; 8];
-        word[..width].copy_from_slice(source);
-        let word = u64::from_le_bytes(word);
-        codes.put(step, lane, std::array::from_fn(|k| (word >> (k * width)) as u8 & (0xff >> (8 - width))));
+    match width {
+        4 => pack::<4>(codes, out, lane, bits),
+        8 => pack::<8>(codes, out, lane, bits),
+        2 => pack::<2>(codes, out, lane, bits),
+        3 => pack::<3>(codes, out, lane, bits),
+        5 => pack::<5>(codes, out, lane, bits),
+        _ => pack::<6>(codes, out, lane, bits),
     }
+}
+
+/// 8 codes of `W` bits are `W` bytes.
+fn pack<const W: usize>(codes: Codes, out: &mut [u8], lane: usize, bits: &[u8]) {
+    for (step, source) in out.chunks_exact_mut(codes.step_bytes()).zip(bits.as_chunks::<W>().0) {
+        let mut word = [0; 8];
+        word[..W].copy_from_slice(source);
+        codes.put(step, lane, spread::<W>(u64::from_le_bytes(word)));
+    }
+}
+
+/// Moves 8 codes of `W` bits to a byte each.
+#[inline(always)]
+fn spread<const W: usize>(word: u64) -> u64 {
+    if W == 8 {
+        return word;
+    }
+    if W == 4 {
+        let word = (word | word << 16) & 0x0000_ffff_0000_ffff;
+        let word = (word | word << 8) & 0x00ff_00ff_00ff_00ff;
+        return (word | word << 4) & 0x0f0f_0f0f_0f0f_0f0f;
+    }
+    (0..8).fold(0, |bytes, k| bytes | (word >> (k * W) & (0xff >> (8 - W))) << (8 * k))
 }

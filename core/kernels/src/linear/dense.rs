@@ -8,7 +8,7 @@ use crate::simd::{LANES, Simd, f32_to_bf16};
 use crate::{Exec, dispatch};
 
 use super::buffer::Buffer;
-use super::format::{FloatType, e4m3, e8m0};
+use super::format::{FloatType, QuantFormat, e4m3, e8m0};
 use super::quantized::prefetch;
 use super::walk::{Output, Tile, split, walk};
 use super::weights::{LinearPart, LinearWeights};
@@ -29,15 +29,19 @@ impl Dense {
     /// Packs checked parts, dense ones of type `dtype` or mxfp8 (as bf16, which holds its values exactly from `2^-133` on).
     pub(super) fn pack(exec: &Exec, parts: &[LinearPart<'_>], dtype: FloatType, inputs: usize) -> Dense {
         let rows = Rows::new(parts);
-        let (outputs, size) = (rows.len(), dtype.size());
-        let block_bytes = inputs * LANES * size;
-        let mut data = Buffer::zeroed(outputs.div_ceil(LANES) * block_bytes);
-        exec.pool.run_chunks(data.bytes_mut(), block_bytes, |block, out| {
+        let (outputs, row_bytes) = (rows.len(), inputs * dtype.size());
+        let mut data = Buffer::zeroed(outputs.div_ceil(LANES) * LANES * row_bytes);
+        exec.pool.run_chunks(data.bytes_mut(), LANES * row_bytes, |block, out| {
             for (lane, output) in (block * LANES..outputs).take(LANES).enumerate() {
                 let (part, row) = rows.find(output);
-                for k in 0..inputs {
-                    let at = position(dtype, k, lane) * size;
-                    put(&mut out[at..][..size], &part.weights, row * inputs + k);
+                match part.weights {
+                    LinearWeights::Dense { bytes, .. } => {
+                        interleave(dtype, out, lane, &bytes[row * row_bytes..][..row_bytes]);
+                    }
+                    LinearWeights::Quantized { weight, scales, .. } => {
+                        let codes = &weight[row * inputs..][..inputs];
+                        interleave(dtype, out, lane, &mxfp8_as_bf16(codes, &scales[row * inputs / MXFP8..]));
+                    }
                 }
             }
         });
@@ -54,10 +58,13 @@ impl Dense {
 
     /// Weights of output `index` as f32, exact.
     pub(super) fn row(&self, index: usize, out: &mut [f32]) {
-        let block = &self.data.bytes()[index / LANES * self.block_bytes()..];
-        for (k, out) in out.iter_mut().enumerate() {
-            let at = position(self.dtype, k, index % LANES) * self.dtype.size();
-            *out = read_float(self.dtype, &block[at..]);
+        let block = &self.data.bytes()[index / LANES * self.block_bytes()..][..self.block_bytes()];
+        let (unit, size, lane) = (unit(self.dtype), self.dtype.size(), index % LANES);
+        let units = block.chunks_exact(LANES * unit).map(|all| &all[lane * unit..][..unit]);
+        for (out, unit) in out.chunks_exact_mut(unit / size).zip(units) {
+            for (out, bytes) in out.iter_mut().zip(unit.chunks_exact(size)) {
+                *out = read_float(self.dtype, bytes);
+            }
         }
     }
 
@@ -90,23 +97,32 @@ impl Dense {
     }
 }
 
-/// Index within a block of the weight of input `k` and output `lane`.
-fn position(dtype: FloatType, k: usize, lane: usize) -> usize {
+/// Bytes of a row that stay together in a block: two bf16, one f16 or f32.
+const fn unit(dtype: FloatType) -> usize {
     match dtype {
-        FloatType::Bf16 => k / 2 * 2 * LANES + 2 * lane + k % 2,
-        FloatType::F16 | FloatType::F32 => k * LANES + lane,
+        FloatType::F16 => 2,
+        FloatType::Bf16 | FloatType::F32 => 4,
     }
 }
 
-/// Copies weight `at` (row-major) of a matrix.
-fn put(out: &mut [u8], weights: &LinearWeights<'_>, at: usize) {
-    match *weights {
-        LinearWeights::Dense { bytes, .. } => out.copy_from_slice(&bytes[at * out.len()..][..out.len()]),
-        LinearWeights::Quantized { weight, scales, .. } => {
-            let value = e4m3(weight[at]) * e8m0(scales[at / 32]);
-            out.copy_from_slice(&f32_to_bf16(value).to_le_bytes());
+/// Writes the row of output `lane` of a block.
+fn interleave(dtype: FloatType, block: &mut [u8], lane: usize, row: &[u8]) {
+    fn units<const N: usize>(block: &mut [u8], lane: usize, row: &[u8]) {
+        for (all, unit) in block.as_chunks_mut::<N>().0.chunks_exact_mut(LANES).zip(row.as_chunks::<N>().0) {
+            all[lane] = *unit;
         }
     }
+    if unit(dtype) == 2 { units::<2>(block, lane, row) } else { units::<4>(block, lane, row) }
+}
+
+/// Inputs that share an mxfp8 scale.
+const MXFP8: usize = QuantFormat::Mxfp8.group();
+
+/// Values of a row of mxfp8 codes.
+fn mxfp8_as_bf16(codes: &[u8], scales: &[u8]) -> Vec<u8> {
+    let groups = codes.chunks_exact(MXFP8).zip(scales);
+    let values = groups.flat_map(|(codes, &scale)| codes.iter().map(move |&code| e4m3(code) * e8m0(scale)));
+    values.flat_map(|value| f32_to_bf16(value).to_le_bytes()).collect()
 }
 
 /// A product in progress; `DTYPE` is [`FloatType`] as a number.
@@ -146,11 +162,14 @@ impl<S: Simd, const DTYPE: u8> Product<'_, S, DTYPE> {
             let mut even = [[s.splat(0.0); NB]; M];
             let mut odd = even;
             for pair in 0..inputs / 2 {
+                // The end of a block is followed by the next tile's blocks.
+                let past = pair * Self::PAIR_BYTES + AHEAD >= block_bytes;
+                let ahead = if past { AHEAD + (NB - 1) * block_bytes } else { AHEAD };
                 for b in 0..NB {
                     let at = weights.add(b * block_bytes + pair * Self::PAIR_BYTES);
-                    prefetch(at.wrapping_add(AHEAD));
+                    prefetch(at.wrapping_add(ahead));
                     if DTYPE == 2 {
-                        prefetch(at.wrapping_add(AHEAD + 64));
+                        prefetch(at.wrapping_add(ahead + 64));
                     }
                     let (w0, w1) = self.pair(at);
                     for m in 0..M {

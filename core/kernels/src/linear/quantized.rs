@@ -20,7 +20,7 @@ use super::weights::{LinearPart, LinearWeights};
 use super::{Rows, read_float};
 
 /// Bytes that a cold tile prefetches ahead in each block's stream.
-const AHEAD: usize = 3072;
+const AHEAD: usize = 4096;
 
 /// Quantized weights in blocks.
 pub(super) struct Quantized {

@@ -1,7 +1,7 @@
 //! Grouped-query attention; see [`crate::nn::Attention`].
 
 use mlxcel_kernels::{
-    Exec, Heads,
+    Exec, Heads, activation,
     attention::{self, KvBuffer},
     norm,
     rope::Rope,
@@ -14,18 +14,22 @@ use crate::{
     state::KvState,
 };
 
-/// Causal self-attention of every span: `[rows, q | k | v]` to `[rows, q]`.
-pub(crate) fn forward(layer: &Attention, qkv: &Rows, spans: &mut [Span<'_>]) -> Result<Rows> {
+/// Causal self-attention of every span: `[rows, q | k | v]` to `[rows, q]`; with `gated`, each head's gate lies behind its
+/// query.
+pub(crate) fn forward(layer: &Attention, qkv: &Rows, spans: &mut [Span<'_>], gated: bool) -> Result<Rows> {
     let exec = Exec::current();
-    let (q_width, kv_width) = (layer.q_width(), layer.kv_width());
-    let all = |first, heads| Heads::columns(qkv.values(), qkv.width(), first, heads, layer.head_dim);
-    let mut q = normed(&exec, all(0, layer.heads), layer.q_norm.as_ref())?;
-    let mut k = normed(&exec, all(q_width, layer.kv_heads), layer.k_norm.as_ref())?;
-    let v = all(q_width + kv_width, layer.kv_heads);
+    let (q_width, kv_width, head_dim) = (layer.q_width(), layer.kv_width(), layer.head_dim);
+    let (k_column, head_stride) = if gated { (2 * q_width, 2 * head_dim) } else { (q_width, head_dim) };
+    let by_query =
+        |first| Heads::strided(qkv.values(), qkv.width(), first, layer.heads, head_stride, head_dim);
+    let by_key = |first| Heads::columns(qkv.values(), qkv.width(), first, layer.kv_heads, head_dim);
+    let mut q = normed(&exec, by_query(0), layer.q_norm.as_ref())?;
+    let mut k = normed(&exec, by_key(k_column), layer.k_norm.as_ref())?;
+    let v = by_key(k_column + kv_width);
     let mut result = Ok(());
     let out = Rows::build(qkv.rows(), q_width, |out| {
         result = spans.iter_mut().try_for_each(|span| {
-            let state = span.state.kv()?;
+            let (state, mask) = span.state.attention()?;
             let start = state.len();
             let q = &mut q[span.rows.start * q_width..span.rows.end * q_width];
             let k = &mut k[span.rows.start * kv_width..span.rows.end * kv_width];
@@ -37,9 +41,12 @@ pub(crate) fn forward(layer: &Attention, qkv: &Rows, spans: &mut [Span<'_>]) -> 
             let kv = state.append_cpu(k, v.slice(span.rows.clone()))?;
             let q = Heads::packed(q, layer.heads, layer.head_dim);
             let out = &mut out[span.rows.start * q_width..span.rows.end * q_width];
-            attention::attend(&exec, q, kv, start, Mask::Causal.into(), layer.scale, out);
+            attention::attend(&exec, q, kv, start, mask.into(), layer.scale, out);
             Ok(())
         });
+        if gated {
+            activation::sigmoid_mul(&exec, out, by_query(head_dim));
+        }
     });
     result.map(|()| out)
 }

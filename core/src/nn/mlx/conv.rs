@@ -27,7 +27,7 @@ impl ShortConv {
 
     /// `[K−1 + rows, channels]` to `[rows, channels]`. Products are added tap by tap in one order, so that a row's bits
     /// do not depend on how many rows come with it.
-    fn convolve(&self, window: &Array, rows: usize) -> Result<Array> {
+    pub(super) fn convolve(&self, window: &Array, rows: usize) -> Result<Array> {
         let mut sum: Option<Array> = None;
         for (j, tap) in self.taps.iter().enumerate() {
             let product = ops::multiply(window.try_index((j as i32..(j + rows) as i32, ..))?, tap)?;

@@ -2,10 +2,12 @@
 
 mod attention;
 mod conv;
+mod delta;
 mod linear;
 
 pub(crate) use attention::{append, attend, forward};
 pub(crate) use conv::{ShortConv, short_conv};
+pub(crate) use delta::{DeltaArrays, GatedDelta, scan};
 pub(crate) use linear::Linear;
 
 use std::ops::Range;
@@ -65,6 +67,22 @@ pub(crate) fn silu_mul(gate_up: &Array) -> Result<Array> {
     let (gate, up) = (slice_features(gate_up, 0..width)?, slice_features(gate_up, width..2 * width)?);
     let silu = ops::multiply(&gate, ops::sigmoid(&gate)?)?;
     Ok(ops::multiply(silu, up)?)
+}
+
+/// `x ⊙ σ(gate)`.
+pub(crate) fn sigmoid_mul(x: &Array, gate: &Array) -> Result<Array> {
+    Ok(ops::multiply(x, ops::sigmoid(gate)?)?)
+}
+
+/// `x · factor`, in f32 and then rounded once.
+pub(crate) fn scale(x: &Array, factor: f32) -> Result<Array> {
+    Ok(ops::multiply(x.as_dtype(Dtype::Float32)?, Array::from_f32(factor))?.as_dtype(x.dtype())?)
+}
+
+/// `cap · tanh(x · multiplier / cap)`, in f32 whatever `x` is: rounded, the flat ends of the curve are full of ties.
+pub(crate) fn softcap(x: &Array, multiplier: f32, cap: f32) -> Result<Array> {
+    let y = ops::multiply(x.as_dtype(Dtype::Float32)?, Array::from_f32(multiplier / cap))?;
+    Ok(ops::multiply(ops::tanh(&y)?, Array::from_f32(cap))?)
 }
 
 /// RMS norm over the last axis, whatever the shape in front of it.

@@ -108,7 +108,9 @@ fn bits_are_uniform_along_every_argument() {
     for argument in ARGUMENTS {
         for shift in [0, 11, 22] {
             let mut counts = [0.0_f64; CELLS];
-            along(argument, n).into_iter().for_each(|x| counts[(x >> shift) as usize % CELLS] += 1.0);
+            for x in along(argument, n) {
+                counts[(x >> shift) as usize % CELLS] += 1.0;
+            }
             let expected = n as f64 / CELLS as f64;
             let statistic: f64 = counts.iter().map(|c| (c - expected).powi(2) / expected).sum();
             let freedom = (CELLS - 1) as f64;

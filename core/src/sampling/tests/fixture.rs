@@ -36,7 +36,9 @@ fn kept_distributions_of_target_and_drafter() {
                 let sampler = sampler(settings.clone(), logits.len());
                 let kept = sampler.kept_distribution(logits, Position(0), &History::default(), &[]).unwrap();
                 let mut found = vec![0.0; logits.len()];
-                kept.iter().for_each(|&(id, p)| found[id.index()] = p);
+                for &(id, p) in &kept {
+                    found[id.index()] = p;
+                }
                 for (id, (found, expected)) in found.iter().zip(&expected).enumerate() {
                     let difference = (found - *expected as f64).abs();
                     assert!(

@@ -83,10 +83,8 @@ proptest! {
 
     #[test]
     fn a_decision_is_the_reference(case in cases()) {
-        match case.token() {
-            Some(token) => prop_assert_eq!(case.pick(), Ok(token)),
-            None => prop_assert_eq!(case.pick(), Err(SamplingError::NoFinite { position: case.position })),
-        }
+        let expected = case.token().ok_or(SamplingError::NoFinite { position: case.position });
+        prop_assert_eq!(case.pick(), expected);
     }
 
     #[test]

@@ -43,6 +43,11 @@ impl ConvState {
         self.len() == 0
     }
 
+    /// Whether a block is open.
+    pub(super) fn is_open(&self) -> bool {
+        self.rows.is_open()
+    }
+
     /// Opens a block of at most `width` rows.
     pub fn begin(&mut self, width: Width) -> Result<()> {
         Ok(self.rows.begin(width)?)

@@ -1,5 +1,7 @@
 //! Keys and values as MLX arrays.
 
+use std::ops::Range;
+
 use mlx_rs::{
     Array, ops,
     ops::indexing::{TryIndexMutOp, TryIndexOp},
@@ -14,16 +16,21 @@ const GROWTH: usize = 256;
 #[derive(Clone, Debug, Default)]
 pub(super) struct MlxKv {
     buffers: Option<(Array, Array)>,
+    /// Position of the buffers' first row.
+    base: usize,
 }
 
 impl MlxKv {
-    /// Writes rows `[1, kv_heads, rows, head_dim]` at `start`.
+    /// Writes rows `[1, kv_heads, rows, head_dim]` at position `start`.
     pub(super) fn write(&mut self, start: usize, keys: &Array, values: &Array) -> Result<()> {
-        let end = start + keys.dim(2) as usize;
-        let (mut k, mut v) = match self.buffers.take() {
-            Some(buffers) => buffers,
-            None => (space(GROWTH, keys)?, space(GROWTH, values)?),
+        let (mut k, mut v) = if let Some(buffers) = self.buffers.take() {
+            buffers
+        } else {
+            self.base = start;
+            (space(GROWTH, keys)?, space(GROWTH, values)?)
         };
+        let start = start - self.base;
+        let end = start + keys.dim(2) as usize;
         let capacity = k.dim(2) as usize;
         if end > capacity {
             let more = (end - capacity).div_ceil(GROWTH) * GROWTH;
@@ -38,10 +45,23 @@ impl MlxKv {
         Ok(())
     }
 
-    /// The first `len` rows.
-    pub(super) fn read(&self, len: usize) -> Result<(Array, Array)> {
+    /// Moves the rows at `positions` to the front of buffers with room for `room` more, and forgets all others.
+    pub(super) fn compact(&mut self, positions: Range<usize>, room: usize) -> Result<()> {
+        if let Some((keys, values)) = &mut self.buffers {
+            let range = (positions.start - self.base) as i32..(positions.end - self.base) as i32;
+            for buffer in [keys, values] {
+                let rows = buffer.try_index((.., .., range.clone(), ..))?;
+                *buffer = ops::concatenate(&[&rows, &space(room, &rows)?], 2)?;
+            }
+            self.base = positions.start;
+        }
+        Ok(())
+    }
+
+    /// The rows at `positions`.
+    pub(super) fn read(&self, positions: Range<usize>) -> Result<(Array, Array)> {
         let Some((keys, values)) = &self.buffers else { return Err(super::StateError::Empty.into()) };
-        let range = (.., .., 0..len as i32, ..);
+        let range = (.., .., (positions.start - self.base) as i32..(positions.end - self.base) as i32, ..);
         Ok((keys.try_index(range.clone())?, values.try_index(range)?))
     }
 
@@ -50,6 +70,11 @@ impl MlxKv {
             mlx_rs::transforms::eval([keys, values])?;
         }
         Ok(())
+    }
+
+    #[cfg(test)]
+    pub(super) fn bytes(&self) -> Option<usize> {
+        self.buffers.as_ref().map(|(keys, values)| keys.nbytes() + values.nbytes())
     }
 
     #[cfg(test)]

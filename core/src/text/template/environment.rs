@@ -2,9 +2,7 @@
 
 use std::io;
 
-use minijinja::{
-    Environment, Error, ErrorKind, Template, UndefinedBehavior, Value, syntax::SyntaxConfig, value::Kwargs,
-};
+use minijinja::{Environment, Error, ErrorKind, Template, UndefinedBehavior, Value, syntax::SyntaxConfig};
 
 use super::{
     TemplateError,
@@ -16,8 +14,8 @@ use super::{
 pub(super) const NAME: &str = "chat_template";
 /// Steps of one rendering; a step makes at most 64 bytes of text.
 pub(super) const FUEL: u64 = 8_000_000;
-/// Bytes of a prompt.
-pub(super) const MAX_OUTPUT: usize = 64 << 20;
+/// Bytes of a prompt: some two million tokens.
+pub(super) const MAX_OUTPUT: usize = 8 << 20;
 /// Bytes of a template. The longest published ones have some 20 thousand.
 const MAX_SOURCE: usize = 1 << 20;
 /// Macro calls and blocks within each other.
@@ -79,8 +77,7 @@ fn raise_exception(message: &Value) -> Result<Value, Error> {
 }
 
 /// Local date and time in the format of `strftime`.
-fn strftime_now(format: &str, kwargs: Kwargs) -> Result<String, Error> {
-    kwargs.assert_all_used()?;
+fn strftime_now(format: &str) -> Result<String, Error> {
     jiff::fmt::strtime::format(format, &jiff::Zoned::now()).map_err(|error| {
         Error::new(ErrorKind::InvalidOperation, format!("strftime_now({format:?}): {error}"))
     })

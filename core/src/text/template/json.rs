@@ -8,6 +8,9 @@ use minijinja::{
 };
 use serde_json::Value as Json;
 
+use super::environment::MAX_OUTPUT;
+use crate::text::controls::MARK;
+
 /// Lists and objects within each other that are written out.
 const MAX_DEPTH: usize = 128;
 
@@ -31,6 +34,7 @@ pub(super) fn from_json(json: &Json) -> Value {
 
 /// `value | tojson`: `json.dumps(value, ensure_ascii=False)`, with `indent`, `separators`, `sort_keys` and
 /// `ensure_ascii` where they are given. Unlike Jinja2's own filter it escapes no HTML.
+#[expect(clippy::needless_pass_by_value, reason = "the engine gives keyword arguments away by value")]
 pub(super) fn to_json(value: &Value, kwargs: Kwargs) -> Result<String, Error> {
     let indent: Option<usize> = kwargs.get("indent")?;
     let separators: Option<Vec<String>> = kwargs.get("separators")?;
@@ -65,6 +69,10 @@ struct Style<'s> {
 
 impl Style<'_> {
     fn write(&self, out: &mut String, value: &Value, depth: usize) -> Result<(), Error> {
+        // A value can hold itself many times over, so that its text grows without bounds at no cost in fuel.
+        if out.len() > MAX_OUTPUT {
+            return Err(Error::new(ErrorKind::OutOfFuel, "value is too large to be written"));
+        }
         if depth > MAX_DEPTH {
             return Err(Error::new(ErrorKind::InvalidOperation, "value is nested too deep to be written"));
         }
@@ -132,7 +140,8 @@ fn quote(out: &mut String, text: &str, ascii: bool) {
             '\t' => out.push_str("\\t"),
             '\u{8}' => out.push_str("\\b"),
             '\u{c}' => out.push_str("\\f"),
-            letter if letter < ' ' || (ascii && !letter.is_ascii()) => {
+            // A mark is no letter of the text; it is taken out after rendering.
+            letter if letter < ' ' || (ascii && !letter.is_ascii() && letter != MARK) => {
                 for unit in letter.encode_utf16(&mut [0; 2]) {
                     // Writing to a string cannot fail.
                     let _ = write!(out, "\\u{unit:04x}");
