@@ -14,7 +14,7 @@ pub struct Exec {
 }
 
 impl Exec {
-    /// The process-wide choice: [`isa`] and [`pool`].
+    /// The process-wide choice: [`isa()`] and [`pool()`].
     pub fn current() -> Exec {
         Exec { isa: isa(), pool: pool() }
     }

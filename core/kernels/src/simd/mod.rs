@@ -1,7 +1,7 @@
 //! 16 lanes of f32 and i32, the same bits on every instruction set.
 //!
 //! A kernel is written once, generic over [`Simd`], as an `#[inline(always)]` function whose first argument
-//! is the token `s: S`, and is entered through [`dispatch!`], which picks the instruction set and compiles
+//! is the token `s: S`, and is entered through [`dispatch!`](crate::dispatch), which picks the instruction set and compiles
 //! the body inside a function with the target features on:
 //!
 //! ```

@@ -182,7 +182,7 @@ fn a_block_wider_than_the_slack_is_refused() {
     let mut state = WindowState::new(KV_HEADS, DIM, 100, Width::ONE);
     match state.begin(width(34)) {
         Err(Error::State(error @ StateError::Slack { rows: 34, slack: 32 })) => {
-            insta::assert_snapshot!(error)
+            insta::assert_snapshot!(error);
         }
         other => panic!("{other:?}"),
     }
