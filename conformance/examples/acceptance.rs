@@ -1,7 +1,7 @@
 //! How many tokens a round gives, by kind of prompt and width, and whether every answer is that of classic decoding.
 //!
 //! ```text
-//! cargo run --release -p conformance --example acceptance -- TARGET DRAFTER PROMPTS.jsonl
+//! cargo run --release -p conformance --example acceptance -- TARGET DRAFTER PROMPTS.jsonl [cpu|mlx-f32|mlx-bf16]
 //! ```
 //!
 //! Greedy, 128 new tokens or the end of the turn, fixed widths 4, 8 and 16; chat prompts through the template, others
@@ -13,12 +13,14 @@ use std::{collections::BTreeMap, path::Path, process::ExitCode};
 use conformance::{
     At as _, Check, Failure,
     exactness::same_run,
+    load,
     pair::Pair,
     rounds::{Ask, run},
     text::Prompt,
 };
 use mlxcel_core::{
     Width,
+    nn::Executor,
     sampling::{SamplingSettings, Seed},
 };
 use mlxcel_dflash as _;
@@ -31,11 +33,18 @@ const WIDTHS: [usize; 3] = [4, 8, 16];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [target, drafter, prompts] = arguments.as_slice() else {
-        eprintln!("usage: acceptance TARGET DRAFTER PROMPTS.jsonl");
+    let (paths, executor) = match arguments.as_slice() {
+        [paths @ .., name] if paths.len() == 3 => (paths, load::executor(name)),
+        paths => (paths, Some(Executor::Cpu)),
+    };
+    let ([target, drafter, prompts], Some(executor)) = (paths, executor) else {
+        eprintln!("usage: acceptance TARGET DRAFTER PROMPTS.jsonl [cpu|mlx-f32|mlx-bf16]");
         return ExitCode::from(2);
     };
-    match measure(Path::new(target), Path::new(drafter), Path::new(prompts)) {
+    let measured = Executor::detect()
+        .at("the executor")
+        .and_then(|_| measure(Path::new(target), Path::new(drafter), Path::new(prompts), executor));
+    match measured {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("acceptance: {failure}");
@@ -62,8 +71,8 @@ impl Tally {
     }
 }
 
-fn measure(target: &Path, drafter: &Path, prompts: &Path) -> Check {
-    let (pair, text) = Pair::open(target, drafter)?;
+fn measure(target: &Path, drafter: &Path, prompts: &Path, executor: Executor) -> Check {
+    let (pair, text) = Pair::open_on(target, drafter, executor)?;
     let prompts = Prompt::read(&std::fs::read_to_string(prompts).at(prompts.display())?)?;
     let trained = pair.drafter.spec().trained_width;
     let widths: Vec<_> =

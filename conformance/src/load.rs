@@ -7,6 +7,16 @@ use mlxcel_core::{
     nn::Executor,
 };
 
+/// The executor of a name: `cpu`, `mlx-f32`, `mlx-bf16`.
+pub fn executor(name: &str) -> Option<Executor> {
+    match name {
+        "cpu" => Some(Executor::Cpu),
+        "mlx-f32" => Some(Executor::MLX_F32),
+        "mlx-bf16" => Some(Executor::MLX_BF16),
+        _ => None,
+    }
+}
+
 /// A target of any linked family.
 pub fn target(checkpoint: Checkpoint) -> Result<Box<dyn Target>> {
     family::load_target(checkpoint, Executor::detect()?)

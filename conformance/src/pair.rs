@@ -4,7 +4,9 @@ use std::{path::Path, sync::Arc};
 
 use mlxcel_core::{
     checkpoint::Checkpoint,
+    family,
     family::{Drafter, Target},
+    nn::Executor,
     sampling::Vocabulary,
     speculative::Models,
 };
@@ -26,10 +28,16 @@ pub struct Pair {
 impl Pair {
     /// Loads both folders; only ids that the target's tokenizer knows may be emitted.
     pub fn open(target: &Path, drafter: &Path) -> Result<(Self, Text), Failure> {
+        Self::open_on(target, drafter, Executor::detect().at("the executor")?)
+    }
+
+    /// As [`Self::open`], on an executor of choice.
+    pub fn open_on(target: &Path, drafter: &Path, executor: Executor) -> Result<(Self, Text), Failure> {
         let name = format!("{} with {}", short(target), short(drafter));
         let text = Text::open(target)?;
-        let target = load::target(Checkpoint::open(target)?).at(&name)?;
-        let drafter = load::drafter(Checkpoint::open(drafter)?, target.as_ref()).at(&name)?;
+        let target = family::load_target(Checkpoint::open(target)?, executor).at(&name)?;
+        let drafter =
+            family::load_drafter(Checkpoint::open(drafter)?, target.as_ref(), executor).at(&name)?;
         let spec = target.spec();
         let vocabulary = Vocabulary::new(spec.vocab, |id| text.knows(id), &spec.suppressed);
         Ok((Self { name, target, drafter, vocabulary: Arc::new(vocabulary) }, text))

@@ -17,6 +17,9 @@ impl Executor {
     /// MLX's operators in f32, on any device: the reference that the kernels are compared with.
     pub const MLX_F32: Self = Self::Mlx(Dtype::Float32);
 
+    /// MLX's operators in bf16, as most checkpoints are stored.
+    pub const MLX_BF16: Self = Self::Mlx(Dtype::Bfloat16);
+
     /// The executor for this machine: MLX where it has a GPU, else the CPU kernels.
     ///
     /// Also runs one trivial fallible operation: mlx-c's first error handler ends the process, and mlx-rs replaces it
@@ -25,7 +28,7 @@ impl Executor {
         let one = Array::from_f32(1.0);
         ops::add(&one, &one)?.eval()?;
         Ok(match Device::try_default()?.get_type()? {
-            DeviceType::Gpu => Self::Mlx(Dtype::Bfloat16),
+            DeviceType::Gpu => Self::MLX_BF16,
             DeviceType::Cpu => Self::Cpu,
         })
     }
