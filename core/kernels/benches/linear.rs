@@ -1,7 +1,7 @@
 //! Linear layers from memory: rows x format, in bytes of weights a second, beside the machine's read limit.
 //!
-//! `cargo bench -p mlxcel-kernels --bench linear`. Weights are copied often enough that none is in a cache when its turn
-//! comes again (machines with more than [`WORKING_SET`] of cache need more).
+//! `cargo bench -p mlxcel-kernels --bench linear`. Weights are copied often enough that none is in a cache
+//! when its turn comes again (machines with more than [`WORKING_SET`] of cache need more).
 
 use std::hint::black_box;
 
@@ -26,7 +26,8 @@ const FORMATS: [(&str, Option<QuantFormat>); 4] = [
     ("bf16", None),
 ];
 
-/// `n` bf16 values in 0.0078 to 0.0156: any weights will do, NaN and subnormals would be slower or meaningless.
+/// `n` bf16 values in 0.0078 to 0.0156: any weights will do, NaN and subnormals would be slower or
+/// meaningless.
 fn bf16(n: usize) -> Vec<u8> {
     (0..n).flat_map(|i| (0x3c00 + (i * 37 % 128) as u16).to_le_bytes()).collect()
 }

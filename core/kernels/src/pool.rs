@@ -1,8 +1,9 @@
 //! Fork-join pool: many short jobs a second, each split into chunks.
 //!
-//! Workers spin for [`SPIN`] after a job (a fork then costs a fraction of a microsecond), then park. Chunks are claimed one by one
-//! from an atomic word, by the caller too. **The caller waits for claimed chunks, never for workers**: a worker the system has not
-//! scheduled has claimed nothing and holds nobody up. What a chunk computes must depend on its index only.
+//! Workers spin for [`SPIN`] after a job (a fork then costs a fraction of a microsecond), then park. Chunks
+//! are claimed one by one from an atomic word, by the caller too. **The caller waits for claimed chunks,
+//! never for workers**: a worker the system has not scheduled has claimed nothing and holds nobody up. What a
+//! chunk computes must depend on its index only.
 
 use std::any::Any;
 use std::cell::UnsafeCell;
@@ -36,7 +37,8 @@ struct Shared {
     wake: Condvar,
 }
 
-// SAFETY: `job` follows the protocol above (claims and `left` order its accesses); the closure it points to is `Sync`.
+// SAFETY: `job` follows the protocol above (claims and `left` order its accesses); the closure it points to
+// is `Sync`.
 unsafe impl Sync for Shared {}
 // SAFETY: as above; the pointer is never used outside the call to `run` that set it.
 unsafe impl Send for Shared {}
@@ -59,8 +61,9 @@ impl Shared {
                 word = now;
                 continue;
             }
-            // SAFETY: this thread has claimed a chunk of the job that is current and `left` counts it, so `run` has not returned:
-            // the job was written before the word that was just read, and its closure is alive.
+            // SAFETY: this thread has claimed a chunk of the job that is current and `left` counts it, so
+            // `run` has not returned: the job was written before the word that was just read, and its closure
+            // is alive.
             let chunk = AssertUnwindSafe(|| unsafe {
                 let job = &*self.job.get();
                 (job.call)(job.context, (word & 0xffff_ffff) as usize);
@@ -90,8 +93,8 @@ impl Shared {
         }
     }
 
-    /// Sleeps until a job is open. `parked` is raised before the last look at the word, and `run` writes the word before it looks
-    /// at `parked` (both SeqCst), so one of the two sees the other.
+    /// Sleeps until a job is open. `parked` is raised before the last look at the word, and `run` writes the
+    /// word before it looks at `parked` (both SeqCst), so one of the two sees the other.
     fn park(&self) {
         self.parked.fetch_add(1, SeqCst);
         let mut guard = lock(&self.sleep);
@@ -125,8 +128,8 @@ impl std::fmt::Debug for Pool {
 }
 
 impl Pool {
-    /// A pool of `threads` threads, the caller counted: `threads - 1` workers (0 counts as 1). Threads that the system refuses are
-    /// left out.
+    /// A pool of `threads` threads, the caller counted: `threads - 1` workers (0 counts as 1). Threads that
+    /// the system refuses are left out.
     pub fn new(threads: usize) -> Pool {
         unsafe fn nothing(_: *const (), _: usize) {}
         let shared = Arc::new(Shared {
@@ -153,9 +156,9 @@ impl Pool {
         self.workers.len() + 1
     }
 
-    /// Runs `f(0)`, ..., `f(chunks - 1)`, each once, in any order and on any thread; returns when all are done. A panic in a chunk is
-    /// raised here after the others have run. Called from within a chunk, or while another thread's job runs, it
-    /// works through the chunks alone.
+    /// Runs `f(0)`, ..., `f(chunks - 1)`, each once, in any order and on any thread; returns when all are done.
+    /// A panic in a chunk is raised here, after the other chunks if threads share the job. Called from within a
+    /// chunk, or while another thread's job runs, it works through the chunks alone.
     pub fn run<F: Fn(usize) + Sync>(&self, chunks: usize, f: F) {
         unsafe fn call<F: Fn(usize)>(context: *const (), chunk: usize) {
             // SAFETY: `run` passes a pointer to its `F`, alive until all chunks are done.
@@ -172,7 +175,8 @@ impl Pool {
             }
         };
         let shared = &*self.shared;
-        // SAFETY: `running` is held and the last job is finished, so no chunk is claimed or free: nobody reads `job`.
+        // SAFETY: `running` is held and the last job is finished, so no chunk is claimed or free: nobody
+        // reads `job`.
         unsafe { *shared.job.get() = Job { call: call::<F>, context: (&raw const f).cast() } };
         shared.left.store(chunks, Relaxed);
         shared.word.store((chunks as u64) << 32, SeqCst);
@@ -193,13 +197,15 @@ impl Pool {
         }
     }
 
-    /// Splits `out` into pieces of `len` (the last may be shorter) and runs `f(index, piece)` for each, as [`run`](Pool::run) does.
+    /// Splits `out` into pieces of `len` (the last may be shorter) and runs `f(index, piece)` for each, as
+    /// [`run`](Pool::run) does.
     pub fn run_chunks<T: Send, F: Fn(usize, &mut [T]) + Sync>(&self, out: &mut [T], len: usize, f: F) {
         let (total, len) = (out.len(), len.max(1));
         let base = Base(out.as_mut_ptr());
         self.run(total.div_ceil(len), |index| {
             let start = index * len;
-            // SAFETY: pieces of different indices are disjoint parts of `out`, which is borrowed for the call; each index runs once.
+            // SAFETY: pieces of different indices are disjoint parts of `out`, which is borrowed for the
+            // call; each index runs once.
             let piece = unsafe { std::slice::from_raw_parts_mut(base.at(start), len.min(total - start)) };
             f(index, piece);
         });
@@ -252,7 +258,8 @@ pub fn set_threads(threads: usize) {
     drop(old); // joins its workers, outside the lock
 }
 
-/// Physical cores this process may use: hyperthreads of a core count once, quotas and affinity are respected. At least 1.
+/// Physical cores this process may use: hyperthreads of a core count once, quotas and affinity are respected.
+/// At least 1.
 pub fn physical_cores() -> usize {
     let logical = std::thread::available_parallelism().map_or(1, usize::from);
     let mut cores = std::collections::HashSet::new();
@@ -267,95 +274,4 @@ pub fn physical_cores() -> usize {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_chunk_runs_once_for_any_number_of_threads() {
-        for threads in [0, 1, 2, 3, 8] {
-            let pool = Pool::new(threads);
-            assert_eq!(pool.threads(), threads.max(1));
-            for chunks in [0, 1, 2, 7, 1000] {
-                let counts: Vec<AtomicUsize> = (0..chunks).map(|_| AtomicUsize::new(0)).collect();
-                pool.run(chunks, |i| {
-                    counts[i].fetch_add(1, Relaxed);
-                });
-                assert!(counts.iter().all(|c| c.load(Relaxed) == 1), "{threads} threads, {chunks} chunks");
-            }
-        }
-    }
-
-    #[test]
-    fn pieces_are_disjoint_and_cover_the_buffer() {
-        let pool = Pool::new(2);
-        for (total, len) in [(0, 3), (1, 3), (10, 3), (12, 3), (5, 100), (5, 0)] {
-            let mut out = vec![usize::MAX; total];
-            pool.run_chunks(&mut out, len, |index, piece| piece.fill(index));
-            let expected: Vec<usize> = (0..total).map(|i| i / len.max(1)).collect();
-            assert_eq!(out, expected);
-        }
-    }
-
-    #[test]
-    fn a_panic_reaches_the_caller_after_the_other_chunks_and_the_pool_lives_on() {
-        let pool = Pool::new(2);
-        for _ in 0..50 {
-            let done = AtomicUsize::new(0);
-            let result = catch_unwind(AssertUnwindSafe(|| {
-                pool.run(20, |i| {
-                    done.fetch_add(1, Relaxed);
-                    assert!(i != 13, "chunk thirteen");
-                });
-            }));
-            let payload = result.unwrap_err();
-            assert_eq!(payload.downcast_ref::<&str>(), Some(&"chunk thirteen"));
-            assert_eq!(done.load(Relaxed), 20);
-            pool.run(3, |_| {});
-        }
-    }
-
-    #[test]
-    fn nested_and_concurrent_jobs_finish() {
-        let pool = Pool::new(2);
-        let total = AtomicUsize::new(0);
-        std::thread::scope(|scope| {
-            for _ in 0..4 {
-                scope.spawn(|| {
-                    for _ in 0..100 {
-                        pool.run(4, |_| {
-                            pool.run(3, |_| {
-                                total.fetch_add(1, Relaxed);
-                            });
-                        });
-                    }
-                });
-            }
-        });
-        assert_eq!(total.load(Relaxed), 4 * 100 * 4 * 3);
-    }
-
-    #[test]
-    fn parked_workers_wake_for_a_job_and_for_the_end() {
-        let pool = Pool::new(3);
-        for _ in 0..3 {
-            std::thread::sleep(SPIN * 10);
-            // Two chunks that wait for each other need two threads.
-            let barrier = std::sync::Barrier::new(2);
-            pool.run(2, |_| {
-                barrier.wait();
-            });
-        }
-        std::thread::sleep(SPIN * 10);
-        drop(pool);
-    }
-
-    #[test]
-    fn the_global_pool_can_be_replaced_while_it_is_used() {
-        let first = pool();
-        set_threads(3);
-        assert_eq!(pool().threads(), 3);
-        first.run(5, |_| {});
-        set_threads(physical_cores());
-        assert!(physical_cores() >= 1);
-    }
-}
+mod tests;

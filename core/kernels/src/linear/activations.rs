@@ -1,8 +1,9 @@
 //! Activations as 16-bit integers ("A16"), the left side of the quantized product.
 //!
-//! Per row and weight group: the smallest scale `2^e` with `|x| / 2^e <= 32639`, and `x_int = round(x / 2^e)`, ties to even. 32639 is the
-//! greatest value that splits into signed bytes, `x_int = 256 hi + lo`. Elements within `2^7` of the group's maximum
-//! are exact if they are bf16 values; relative to the maximum the error is below `2^-15`. `e` is at least -120, so magnitudes up to `2^-121` count as zero.
+//! Per row and weight group: the smallest scale `2^e` with `|x| / 2^e <= 32639`, and `x_int = round(x /
+//! 2^e)`, ties to even. 32639 is the greatest value that splits into signed bytes, `x_int = 256 hi + lo`.
+//! Elements within `2^7` of the group's maximum are exact if they are bf16 values; relative to the maximum
+//! the error is below `2^-15`. `e` is at least -120, so magnitudes up to `2^-121` count as zero.
 
 use crate::pool::Base;
 use crate::simd::LANES;
@@ -48,7 +49,8 @@ impl LinearScratch {
         let (steps, groups) = (Base(self.steps.as_mut_ptr()), Base(self.groups.as_mut_ptr()));
         let one = |row: usize| {
             let x = &x[row * inputs..][..inputs];
-            // SAFETY: the parts of different rows are disjoint and within the buffers; each row is visited once.
+            // SAFETY: the parts of different rows are disjoint and within the buffers; each row is visited
+            // once.
             let (steps, groups) = unsafe {
                 (
                     std::slice::from_raw_parts_mut(steps.at(row * row_steps), row_steps),

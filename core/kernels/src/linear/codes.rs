@@ -1,7 +1,8 @@
 //! Weight codes: from the checkpoint's bit string to the packed layout, and back for one row.
 //!
-//! Packed codes of one group and block: per step of 8 inputs, lane `i` (4 bytes) of a 64-byte vector is output `i`.
-//! Nibbles: one vector, byte `t` holds input `t` (low) and `4 + t` (high). Bytes: two vectors, inputs `0..4` and `4..8`.
+//! Packed codes of one group and block: per step of 8 inputs, lane `i` (4 bytes) of a 64-byte vector is
+//! output `i`. Nibbles: one vector, byte `t` holds input `t` (low) and `4 + t` (high). Bytes: two vectors,
+//! inputs `0..4` and `4..8`.
 
 use super::format::E2M1_DOUBLED;
 use crate::simd::LANES;

@@ -1,6 +1,7 @@
 //! Dense weights: f32 sums, even and odd inputs apart, each in order, then added.
 //!
-//! Layout: blocks of 16 outputs. bf16: `[in / 2][16][2]`, so that a mask and a shift give f32. f16 and f32: `[in][16]`.
+//! Layout: blocks of 16 outputs. bf16: `[in / 2][16][2]`, so that a mask and a shift give f32. f16 and f32:
+//! `[in][16]`.
 
 use std::ops::Range;
 
@@ -26,7 +27,8 @@ pub(super) struct Dense {
 }
 
 impl Dense {
-    /// Packs checked parts, dense ones of type `dtype` or mxfp8 (as bf16, which holds its values exactly from `2^-133` on).
+    /// Packs checked parts, dense ones of type `dtype` or mxfp8 (as bf16, which holds its values exactly from
+    /// `2^-133` on).
     pub(super) fn pack(exec: &Exec, parts: &[LinearPart<'_>], dtype: FloatType, inputs: usize) -> Dense {
         let rows = Rows::new(parts);
         let (outputs, row_bytes) = (rows.len(), inputs * dtype.size());

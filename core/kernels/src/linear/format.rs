@@ -33,8 +33,8 @@ impl fmt::Display for FloatType {
     }
 }
 
-/// MLX's quantization modes. A row is one little-endian bit string, code `i` at bits `[i * bits, (i + 1) * bits)`;
-/// every `group` consecutive codes of a row share a scale.
+/// MLX's quantization modes. A row is one little-endian bit string, code `i` at bits `[i * bits, (i + 1) *
+/// bits)`; every `group` consecutive codes of a row share a scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum QuantFormat {
     /// `code * scale + bias`; codes are unsigned, scales and biases are floats.

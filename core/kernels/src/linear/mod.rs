@@ -1,13 +1,16 @@
 //! Linear layers: `out = x * weights^T`, quantized or dense, row-exact.
 //!
-//! Weights are repacked once ([`PackedLinear::pack`]) into blocks of 16 outputs, one memory stream a block, so that a vector
-//! lane is an output and no sum crosses lanes. Each format has one numeric path for every row count, prefill included:
+//! Weights are repacked once ([`PackedLinear::pack`]) into blocks of 16 outputs, one memory stream a block,
+//! so that a vector lane is an output and no sum crosses lanes. Each format has one numeric path for every
+//! row count, prefill included:
 //!
-//! * affine 2 to 6 and 8 bit, mxfp4, nvfp4: 16-bit activations against integer codes, exact sums per group, f32 with fma over
+//! * affine 2 to 6 and 8 bit, mxfp4, nvfp4: 16-bit activations against integer codes, exact sums per group,
+//!   f32 with fma over
 //!   groups in order; relative error about 5e-6;
 //! * bf16, f16, f32, mxfp8: f32 with fma in one fixed order.
 //!
-//! A row of activations that holds a NaN or an infinity gives NaN in all its outputs and touches no other row.
+//! A row of activations that holds a NaN or an infinity gives NaN in all its outputs and touches no other
+//! row.
 
 mod activations;
 mod buffer;
@@ -120,8 +123,8 @@ impl PackedLinear {
         }
     }
 
-    /// The weights of one output as f32 (`[in]`): an embedding look-up in a tied head. Dense weights are exact; quantized ones are
-    /// `code * scale + bias` with one rounding.
+    /// The weights of one output as f32 (`[in]`): an embedding look-up in a tied head. Dense weights are
+    /// exact; quantized ones are `code * scale + bias` with one rounding.
     ///
     /// # Panics
     /// If `index` is not an output or `out` is not `in` long.

@@ -1,7 +1,7 @@
 //! Quantized weights: exact integer sums per group, then f32 over the groups in order.
 //!
-//! Per output and row, over groups in order:
-//! `t = sum(code * x_int)` in integers; `acc = fma(t, scale * 2^e, acc)`; `acc = fma(bias, 2^e * sum(x_int), acc)`.
+//! Per output and row, over groups in order: `t = sum(code * x_int)` in integers; `acc = fma(t, scale * 2^e,
+//! acc)`; `acc = fma(bias, 2^e * sum(x_int), acc)`.
 //!
 //! Layout: blocks of 16 outputs; per block, per group: 16 scales, 16 biases, codes ([`super::codes`]).
 
@@ -152,7 +152,8 @@ impl Quantized {
             out.chunks_exact_mut(self.outputs).zip(scratch.groups.chunks_exact(self.groups()))
         {
             if groups[0].scale.is_nan() {
-                out.fill(f32::NAN); // the same NaN on every instruction set
+                // Already NaN, but a NaN weight would give it other bits.
+                out.fill(f32::NAN);
             }
         }
     }
@@ -289,7 +290,8 @@ impl<S: Dot, const CODES: u8> Product<'_, S, CODES> {
     /// The 16 scales and 16 biases at the start of a group.
     ///
     /// # Safety
-    /// `at` is the start of a group; little-endian storage is read as native, which all supported machines are.
+    /// `at` is the start of a group; little-endian storage is read as native, which all supported machines
+    /// are.
     #[inline(always)]
     unsafe fn scale_and_bias(&self, at: *const u8) -> (S::F, S::F) {
         let s = self.s;

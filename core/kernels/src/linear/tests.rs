@@ -1,155 +1,13 @@
-//! Products against an f64 reference, and bit for bit against each other over rows, instruction sets, threads and joins.
+//! Products against an f64 reference, and bit for bit against each other over rows, instruction sets, threads
+//! and joins.
+
+mod matrix;
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::{Exec, Isa};
-
-/// A checkpoint matrix that owns its bytes, with an independent decoder.
-struct Matrix {
-    outputs: usize,
-    inputs: usize,
-    kind: Kind,
-    dtype: FloatType,
-    weight: Vec<u8>,
-    scales: Vec<u8>,
-    biases: Vec<u8>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Kind {
-    Dense,
-    Quant(QuantFormat),
-}
-
-struct Random(u64);
-
-impl Random {
-    fn bits(&mut self) -> u32 {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (self.0 >> 32) as u32
-    }
-    /// Uniform in -1..1.
-    fn unit(&mut self) -> f32 {
-        self.bits() as f32 / 2147483648.0 - 1.0
-    }
-    fn float(&mut self, dtype: FloatType, scale: f32) -> Vec<u8> {
-        let v = self.unit() * scale;
-        match dtype {
-            FloatType::Bf16 => half::bf16::from_f32(v).to_le_bytes().to_vec(),
-            FloatType::F16 => half::f16::from_f32(v).to_le_bytes().to_vec(),
-            FloatType::F32 => v.to_le_bytes().to_vec(),
-        }
-    }
-    /// `[rows, inputs]` with magnitudes spread over groups, zeros among them.
-    fn activations(&mut self, rows: usize, inputs: usize) -> Vec<f32> {
-        let value = |i: usize, r: &mut Random| match r.bits() % 8 {
-            0 => 0.0,
-            1 => r.unit() * 50.0,
-            _ => r.unit() * (1.0 + (i / 32 % 3) as f32),
-        };
-        (0..rows * inputs).map(|i| value(i, self)).collect()
-    }
-}
-
-impl Matrix {
-    fn random(r: &mut Random, outputs: usize, inputs: usize, kind: Kind, dtype: FloatType) -> Matrix {
-        let floats =
-            |r: &mut Random, n: usize, scale: f32| (0..n).flat_map(|_| r.float(dtype, scale)).collect();
-        let (weight, scales, biases) = match kind {
-            Kind::Dense => (floats(r, outputs * inputs, 1.0), vec![], vec![]),
-            Kind::Quant(format) => {
-                let weight = (0..outputs * inputs * format.bits() / 8).map(|_| r.bits() as u8).collect();
-                let groups = outputs * inputs / format.group();
-                match format {
-                    QuantFormat::Affine { .. } => (weight, floats(r, groups, 0.1), floats(r, groups, 0.5)),
-                    QuantFormat::Nvfp4 => {
-                        (weight, (0..groups).map(|_| (r.bits() % 0x60) as u8).collect(), vec![])
-                    }
-                    _ => (weight, (0..groups).map(|_| 110 + (r.bits() % 20) as u8).collect(), vec![]),
-                }
-            }
-        };
-        // 0x7f and 0xff are E4M3's NaN.
-        let weight = weight_without_nan(kind, weight);
-        Matrix { outputs, inputs, kind, dtype, weight, scales, biases }
-    }
-
-    fn part(&self) -> LinearPart<'_> {
-        let (dtype, scales, biases) = (self.dtype, &self.scales[..], &self.biases[..]);
-        let weights = match self.kind {
-            Kind::Dense => LinearWeights::Dense { dtype, bytes: &self.weight },
-            Kind::Quant(format) => {
-                LinearWeights::Quantized { format, weight: &self.weight, scales, biases, dtype }
-            }
-        };
-        LinearPart { out_features: self.outputs, weights }
-    }
-
-    fn pack(&self) -> PackedLinear {
-        PackedLinear::pack(&[self.part()], self.inputs).unwrap()
-    }
-
-    fn float(&self, bytes: &[u8], at: usize) -> f32 {
-        match self.dtype {
-            FloatType::Bf16 => half::bf16::from_le_bytes([bytes[2 * at], bytes[2 * at + 1]]).to_f32(),
-            FloatType::F16 => half::f16::from_le_bytes([bytes[2 * at], bytes[2 * at + 1]]).to_f32(),
-            FloatType::F32 => f32::from_le_bytes(bytes[4 * at..][..4].try_into().unwrap()),
-        }
-    }
-
-    /// Code, scale and bias so that the weight is `code * scale + bias`.
-    fn decode(&self, row: usize, k: usize) -> (f32, f32, f32) {
-        let at = row * self.inputs + k;
-        let Kind::Quant(format) = self.kind else { return (self.float(&self.weight, at), 1.0, 0.0) };
-        let code = (0..format.bits()).fold(0, |code, bit| {
-            let position = at * format.bits() + bit;
-            code | (u32::from(self.weight[position / 8]) >> (position % 8) & 1) << bit
-        });
-        let group = at / format.group();
-        let e2m1 = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0][code as usize % 8]
-            * if code & 8 == 0 { 1.0 } else { -1.0 };
-        let e4m3 = |code: u32| {
-            let (exponent, fraction) = ((code >> 3 & 15) as i32, (code & 7) as f32);
-            let sign = if code & 128 == 0 { 1.0 } else { -1.0 };
-            sign * if exponent == 0 {
-                fraction / 512.0
-            } else {
-                (1.0 + fraction / 8.0) * 2f32.powi(exponent - 7)
-            }
-        };
-        let power = |code: u8| 2f32.powi(i32::from(code) - 127);
-        match format {
-            QuantFormat::Affine { .. } => {
-                (code as f32, self.float(&self.scales, group), self.float(&self.biases, group))
-            }
-            QuantFormat::Mxfp4 => (e2m1, power(self.scales[group]), 0.0),
-            QuantFormat::Nvfp4 => (e2m1, e4m3(u32::from(self.scales[group])), 0.0),
-            QuantFormat::Mxfp8 => (e4m3(code), power(self.scales[group]), 0.0),
-        }
-    }
-
-    /// Product and error bound of one output in f64.
-    fn reference(&self, x: &[f32], row: usize) -> (f64, f64) {
-        let (mut sum, mut magnitude) = (0.0, 0.0);
-        let greatest = x.iter().fold(0f64, |max, &v| max.max(f64::from(v).abs()));
-        for (k, &x) in x.iter().enumerate() {
-            let (code, scale, bias) = self.decode(row, k);
-            let (product, bias) = (f64::from(code) * f64::from(scale), f64::from(bias));
-            sum += (product + bias) * f64::from(x);
-            // E2M1 is computed as (biased code - 12) * scale / 2.
-            magnitude += (product.abs() + bias.abs() + 6.0 * f64::from(scale).abs()) * greatest;
-        }
-        (sum, magnitude * 1e-5)
-    }
-}
-
-fn weight_without_nan(kind: Kind, weight: Vec<u8>) -> Vec<u8> {
-    if kind != Kind::Quant(QuantFormat::Mxfp8) {
-        return weight;
-    }
-    weight.into_iter().map(|code| if code & 0x7f == 0x7f { 0 } else { code }).collect()
-}
+use matrix::{Kind, Matrix, Random};
 
 fn bits(v: &[f32]) -> Vec<u32> {
     v.iter().map(|v| v.to_bits()).collect()
@@ -240,7 +98,8 @@ proptest! {
         (kind, dtype, outputs, inputs) in shapes(), more in 1usize..40, seed: u64
     ) {
         let mut r = Random(seed);
-        let matrices = [outputs, more, 16].map(|outputs| Matrix::random(&mut r, outputs, inputs, kind, dtype));
+        let mut random = |outputs| Matrix::random(&mut r, outputs, inputs, kind, dtype);
+        let matrices = [random(outputs), random(more), random(16)];
         let x = r.activations(5, inputs);
         let exec = Exec::current();
         let joined = PackedLinear::pack(&matrices.each_ref().map(Matrix::part), inputs).unwrap();
@@ -307,6 +166,21 @@ fn a_row_that_is_not_finite_gives_nan_and_leaves_the_others_alone() {
     }
 }
 
+/// A NaN weight has bits of its own; the row's NaN must win.
+#[test]
+fn a_row_that_is_not_finite_gives_one_nan_whatever_the_weights() {
+    let kind = Kind::Quant(QuantFormat::Affine { bits: 8, group: 32 });
+    let mut matrix = Matrix::random(&mut Random(11), 16, 32, kind, FloatType::F32);
+    for row in 0..8 {
+        matrix.scales[4 * row..][..4].copy_from_slice(&0xffc0_1234_u32.to_le_bytes());
+    }
+    let packed = matrix.pack();
+    for isa in Isa::available() {
+        let out = product(&packed, &Exec::new(isa, 1), &[f32::NAN; 32]);
+        assert_eq!(bits(&out), bits(&[f32::NAN; 16]), "{}", isa.name());
+    }
+}
+
 #[test]
 fn extreme_activations_stay_finite_where_the_result_is() {
     let mut r = Random(3);
@@ -331,21 +205,14 @@ fn extreme_activations_stay_finite_where_the_result_is() {
 
 #[test]
 fn unaligned_bytes_are_read() {
-    let shifted = |bytes: &[u8]| [&[0xee][..], bytes].concat();
     for kind in [Kind::Dense, Kind::Quant(QuantFormat::Affine { bits: 4, group: 32 })] {
         let matrix = Matrix::random(&mut Random(5), 20, 64, kind, FloatType::F32);
-        let mut moved = Matrix {
-            weight: shifted(&matrix.weight),
-            ..Matrix::random(&mut Random(5), 20, 64, kind, FloatType::F32)
-        };
-        let weight = std::mem::take(&mut moved.weight);
-        let part = |weight| match matrix.part().weights {
-            LinearWeights::Dense { dtype, .. } => LinearWeights::Dense { dtype, bytes: weight },
-            LinearWeights::Quantized { format, scales, biases, dtype, .. } => {
-                LinearWeights::Quantized { format, weight, scales, biases, dtype }
-            }
-        };
-        let part = LinearPart { out_features: 20, weights: part(&weight[1..]) };
+        let shifted = [&[0xee][..], &matrix.weight].concat();
+        let mut part = matrix.part();
+        match &mut part.weights {
+            LinearWeights::Dense { bytes, .. } => *bytes = &shifted[1..],
+            LinearWeights::Quantized { weight, .. } => *weight = &shifted[1..],
+        }
         let x = Random(6).activations(3, 64);
         let got = product(&PackedLinear::pack(&[part], 64).unwrap(), &Exec::current(), &x);
         assert_eq!(bits(&got), bits(&product(&matrix.pack(), &Exec::current(), &x)));

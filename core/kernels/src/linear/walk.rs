@@ -5,8 +5,8 @@ use std::ops::Range;
 use crate::simd::{LANES, Simd};
 use crate::{Pool, pool::Base};
 
-/// Blocks (of 16 outputs) that a thread walks side by side; all rows of a chunk pass a strip before the next begins, so weights come
-/// from memory once a chunk of rows.
+/// Blocks (of 16 outputs) that a thread walks side by side; all rows of a chunk pass a strip before the next
+/// begins, so weights come from memory once a chunk of rows.
 const STRIP: usize = 4;
 
 /// Bytes of activations that stay in the second-level cache during a strip.
@@ -27,8 +27,8 @@ impl Output {
     /// Stores the 16 outputs of `block` in `row`, without those past the last column.
     ///
     /// # Safety
-    /// `row` and the block's first column are within the buffer, which outlives the call, and no other thread writes
-    /// this block of this row.
+    /// `row` and the block's first column are within the buffer, which outlives the call, and no other thread
+    /// writes this block of this row.
     #[inline(always)]
     pub(super) unsafe fn store<S: Simd>(&self, s: S, row: usize, block: usize, v: S::F) {
         let first = block * LANES;
@@ -44,14 +44,16 @@ impl Output {
 
 /// A kernel for `M` rows x `NB` blocks.
 pub(super) trait Tile {
-    /// Computes rows `row..row + M` of blocks `block..block + NB`. `cold`: the weights come from memory, prefetch them.
+    /// Computes rows `row..row + M` of blocks `block..block + NB`. `cold`: the weights come from memory,
+    /// prefetch them.
     ///
     /// # Safety
     /// The ranges are within the product, and no other thread writes them.
     unsafe fn tile<const M: usize, const NB: usize>(&self, row: usize, block: usize, cold: bool);
 }
 
-/// Runs `part(blocks, rows)` over the pool so that the parts cover all of `[rows, blocks]`. `row_bytes`: of activations.
+/// Runs `part(blocks, rows)` over the pool so that the parts cover all of `[rows, blocks]`. `row_bytes`: of
+/// activations.
 pub(super) fn split(
     pool: &Pool,
     rows: usize,
@@ -68,7 +70,8 @@ pub(super) fn split(
     });
 }
 
-/// Walks a part in strips and tiles whose accumulators fit the registers of `S`. A tile's shape never changes its results.
+/// Walks a part in strips and tiles whose accumulators fit the registers of `S`. A tile's shape never changes
+/// its results.
 ///
 /// # Safety
 /// As [`Tile::tile`], for the whole part.
@@ -82,9 +85,9 @@ pub(super) unsafe fn walk<S: Simd, T: Tile>(tile: &T, blocks: Range<usize>, rows
             // SAFETY: within the part.
             row += unsafe {
                 if const { S::REGISTERS >= 32 } {
-                    // While weights come from memory, one stream is fastest from 6 rows on; later tiles load fewer
-                    // activations as 6 x 2. 9 to 11 rows are split evenly: 8 + 1 would read the weights once more for
-                    // a single row.
+                    // While weights come from memory, one stream is fastest from 6 rows on; later tiles load
+                    // fewer activations as 6 x 2. 9 to 11 rows are split evenly: 8 + 1 would read the weights
+                    // once more for a single row.
                     match left {
                         1 => across::<T, 1, 4>(tile, at),
                         2 => across::<T, 2, 4>(tile, at),

@@ -1,6 +1,6 @@
 //! AVX2 and FMA: two registers a vector, `[lanes 0..8, lanes 8..16]`.
-// SAFETY (whole file): an `Avx2` exists only where `Avx2::new` has seen every feature the intrinsics below need;
-// pointers come from references to arrays of the size that is read or written (unaligned forms).
+// SAFETY (whole file): an `Avx2` exists only where `Avx2::new` has seen every feature the intrinsics below
+// need; pointers come from references to arrays of the size that is read or written (unaligned forms).
 #![allow(clippy::undocumented_unsafe_blocks, clippy::wildcard_imports)]
 
 use std::arch::x86_64::*;

@@ -1,6 +1,6 @@
 //! AVX-512: one register a vector.
-// SAFETY (whole file): an `Avx512` exists only where `Avx512::new` has seen every feature the intrinsics below need;
-// pointers come from references to arrays of the size that is read or written (unaligned forms).
+// SAFETY (whole file): an `Avx512` exists only where `Avx512::new` has seen every feature the intrinsics
+// below need; pointers come from references to arrays of the size that is read or written (unaligned forms).
 #![allow(clippy::undocumented_unsafe_blocks, clippy::wildcard_imports)]
 
 use std::arch::x86_64::*;

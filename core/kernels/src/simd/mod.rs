@@ -1,8 +1,8 @@
 //! 16 lanes of f32 and i32, the same bits on every instruction set.
 //!
-//! A kernel is written once, generic over [`Simd`], as an `#[inline(always)]` function whose first argument is the
-//! token `s: S`, and is entered through [`dispatch!`], which picks the instruction set and compiles the body inside
-//! a function with the target features on:
+//! A kernel is written once, generic over [`Simd`], as an `#[inline(always)]` function whose first argument
+//! is the token `s: S`, and is entered through [`dispatch!`], which picks the instruction set and compiles
+//! the body inside a function with the target features on:
 //!
 //! ```
 //! use mlxcel_kernels::{Exec, Isa, dispatch, simd::Simd};
@@ -22,19 +22,22 @@
 //! }
 //!
 //! let x: Vec<f32> = (0..100).map(|i| i as f32 / 7.0).collect();
-//! let all: Vec<f32> = Isa::available().iter().map(|&isa| dispatch!(isa, |s| sum_of_squares(s, &x))).collect();
+//! let on = |isa| dispatch!(isa, |s| sum_of_squares(s, &x));
+//! let all: Vec<f32> = Isa::available().into_iter().map(on).collect();
 //! assert!(all.iter().all(|v| v.to_bits() == all[0].to_bits()));
 //! ```
 //!
 //! Rules that keep the bits equal and the code fast:
 //! * every helper that takes or returns a vector is `#[inline(always)]`, closures included
 //!   (a vector that crosses a real call is slow, and so is an intrinsic in a function without its features);
-//! * only [`Simd`]'s operations touch floats, or scalar `+ - * / mul_add sqrt` (exact everywhere); no `f32::exp` and friends;
-//! * a tail uses [`Simd::load_partial`] or goes through the same operations, so that its bits are those of full lanes;
+//! * only [`Simd`]'s operations touch floats, or scalar `+ - * / mul_add sqrt` (exact everywhere); no
+//!   `f32::exp` and friends;
+//! * a tail uses [`Simd::load_partial`] or goes through the same operations, so that its bits are those of
+//!   full lanes;
 //! * a token proves that the machine has the instructions, so all of this is safe code.
 //!
-//! NaN: an operation that meets a NaN gives *a* NaN on every instruction set, but its sign and payload may differ.
-//! `max`, `min`, comparisons and conversions have one defined behaviour (see each).
+//! NaN: an operation that meets a NaN gives *a* NaN on every instruction set, but its sign and payload may
+//! differ. `max`, `min`, comparisons and conversions have one defined behaviour (see each).
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -60,8 +63,8 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// 16 lanes of f32 ([`F`](Simd::F)), i32 ([`I`](Simd::I)) or booleans ([`M`](Simd::M)). `self` is a token that
-/// proves the instructions exist. "Exact" below means the IEEE 754 result, round to nearest even.
+/// 16 lanes of f32 ([`F`](Simd::F)), i32 ([`I`](Simd::I)) or booleans ([`M`](Simd::M)). `self` is a token
+/// that proves the instructions exist. "Exact" below means the IEEE 754 result, round to nearest even.
 pub trait Simd: Copy + Send + Sync + sealed::Sealed + 'static {
     /// 16 f32.
     type F: Copy;
@@ -152,7 +155,8 @@ pub trait Simd: Copy + Send + Sync + sealed::Sealed + 'static {
     fn shr_i<const N: u32>(self, a: Self::I) -> Self::I;
     /// Shift right by `N < 32`, the sign comes in.
     fn sar_i<const N: u32>(self, a: Self::I) -> Self::I;
-    /// Per lane, `acc` + the four products of `u`'s bytes (unsigned) with `i`'s bytes (signed); exact, wraps in i32.
+    /// Per lane, `acc` + the four products of `u`'s bytes (unsigned) with `i`'s bytes (signed); exact, wraps
+    /// in i32.
     fn dot4(self, acc: Self::I, u: Self::I, i: Self::I) -> Self::I;
     /// The lowest 8 bits of each lane.
     fn store_i8(self, p: &mut [i8; LANES], v: Self::I);
@@ -191,8 +195,9 @@ pub trait Simd: Copy + Send + Sync + sealed::Sealed + 'static {
     }
 }
 
-/// `dispatch!(isa, |s| body)`: evaluates `body` with `s` the [`Simd`](crate::simd::Simd) token of `isa`, compiled with its target
-/// features; an instruction set that the machine lacks runs as portable code (same bits).
+/// `dispatch!(isa, |s| body)`: evaluates `body` with `s` the [`Simd`](crate::simd::Simd) token of `isa`,
+/// compiled with its target features; an instruction set that the machine lacks runs as portable code (same
+/// bits).
 #[macro_export]
 macro_rules! dispatch {
     ($isa:expr, |$s:ident| $body:expr) => {{

@@ -29,14 +29,15 @@ pub(super) trait Dot: Simd {
     fn unpack_e2m1(self, p: &[u8; 64]) -> Self::Unpacked;
     /// A step of unsigned bytes.
     fn unpack_bytes(self, p: &[u8; 128]) -> Self::Unpacked;
-    /// Adds the products of one step of one row with `N` blocks. The order inside (an activation, then every block) keeps few
-    /// broadcast activations in registers.
+    /// Adds the products of one step of one row with `N` blocks. The order inside (an activation, then every
+    /// block) keeps few broadcast activations in registers.
     fn dot<const N: usize>(self, acc: &mut [Self::Acc; N], codes: &[Self::Unpacked; N], x: &Step);
     /// The sums.
     fn total(self, acc: Self::Acc) -> Self::I;
 }
 
-/// Activations for 16-bit multiplies: pairs `(0, 2) (1, 3) (4, 6) (5, 7)`, as masks and shifts unpack the codes.
+/// Activations for 16-bit multiplies: pairs `(0, 2) (1, 3) (4, 6) (5, 7)`, as masks and shifts unpack the
+/// codes.
 #[inline(always)]
 fn pairs<S: Simd>(s: S, x: S::I) -> [Step; 2] {
     let mut lanes = [0; LANES];
