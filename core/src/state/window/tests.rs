@@ -62,7 +62,8 @@ fn windowed(steps: &[Step], window: usize, slack: Width, executor: Executor) -> 
 fn reference(steps: &[Step], window: usize, executor: Executor) -> Vec<Vec<f32>> {
     let mut state = LayerState::Kv(KvState::new(KV_HEADS, DIM));
     run(steps, &mut state, executor, |x, state| {
-        let (state, start) = (state.kv()?, Position(state.len()));
+        let start = Position(state.len());
+        let state = state.kv()?;
         let (q, kv) = (x.slice_features(0..HEADS * DIM)?, x.slice_features(HEADS * DIM..WIDTH)?);
         attention().append(&kv, state)?;
         attention().attend(&q, state, start, Mask::Window(window))
@@ -180,7 +181,10 @@ fn appends_do_not_copy_the_window() {
 fn a_block_wider_than_the_slack_is_refused() {
     let mut state = WindowState::new(KV_HEADS, DIM, 100, Width::ONE);
     match state.begin(width(34)) {
-        Err(Error::State(error @ StateError::Slack { rows: 34, slack: 32 })) => insta::assert_snapshot!(error),
+        Err(Error::State(error @ StateError::Slack { rows: 34, slack: 32 })) => insta::assert_snapshot!(
+            error,
+            @"a block of 34 rows is opened on a window with 32 rows of slack, which takes up to 33 rows"
+        ),
         other => panic!("{other:?}"),
     }
     state.begin(width(33)).unwrap();
@@ -209,7 +213,7 @@ fn a_look_at_dropped_rows_is_refused() {
     match attention.attend(&q, &state, start, Mask::Window(62 - first)) {
         Err(Error::State(error)) => {
             assert_eq!(error, StateError::Forgotten { needed: first - 1, first });
-            insta::assert_snapshot!(error);
+            insta::assert_snapshot!(error, @"the row at position 32 is needed, and the oldest one held is at 33");
         }
         other => panic!("{other:?}"),
     }
