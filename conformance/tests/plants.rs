@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "tests, helpers included")]
 
+use std::ops::ControlFlow;
+
 use conformance::{
     Check, Failure, batch, clipping,
     exactness::{block_equals_chain, same_as_classic, same_run},
@@ -12,7 +14,12 @@ use conformance::{
     random, rollback,
     rounds::{Ask, Run, counters, run},
 };
-use mlxcel_core::{TokenId, Width, nn::Executor, sampling::SamplingSettings, speculative::Finish};
+use mlxcel_core::{
+    TokenId, Width,
+    nn::Executor,
+    sampling::SamplingSettings,
+    speculative::{Decline, Finish, Request, Speculation, generate},
+};
 use mlxcel_dflash as _;
 use mlxcel_lfm2 as _;
 
@@ -234,5 +241,32 @@ mod golden {
         };
         fails(trace(DrafterDefect::ForgetsRows), "accepted");
         fails(trace(DrafterDefect::Swaps), "accepted");
+    }
+}
+
+/// A drafter that fails costs a request its speculation, not its answer.
+#[test]
+fn a_drafter_that_fails_is_left_behind() {
+    let answer = |pair: &Pair, speculation| {
+        let request = Request {
+            prompt: tokens(1, 6),
+            sampling: SamplingSettings { temperature: 0.0, ..SamplingSettings::default() }
+                .validate(64)
+                .unwrap(),
+            choice: 0,
+            max_tokens: 12,
+            min_tokens: 0,
+            eos: Vec::new(),
+            watch: None,
+            speculation,
+        };
+        generate(pair.models(), request, &mut |_| ControlFlow::Continue(())).unwrap()
+    };
+    for defect in [DrafterDefect::CannotPropose, DrafterDefect::CannotObserve] {
+        let pair = drafter(defect);
+        let classic = answer(&pair, Speculation::Off);
+        let speculative = answer(&pair, Speculation::Fixed(Width::EIGHT));
+        assert_eq!(speculative.tokens, classic.tokens, "{defect:?}");
+        assert_eq!(speculative.report.decline, Some(Decline::DrafterFailed), "{defect:?}");
     }
 }

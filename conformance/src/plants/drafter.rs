@@ -20,6 +20,10 @@ pub enum DrafterDefect {
     LatePosition,
     /// Everything it was handed is taken in twice.
     ObservesTwice,
+    /// It cannot propose.
+    CannotPropose,
+    /// It cannot take rows in.
+    CannotObserve,
 }
 
 /// A drafter with a defect.
@@ -63,6 +67,7 @@ impl Drafter for PlantedDrafter {
                     let start = start.plus(rows);
                     self.inner.observe(&mut [Observe { context, taps, start }])?;
                 }
+                DrafterDefect::CannotObserve => return Err(Error::EmptySegment),
                 _ => {
                     self.inner.observe(&mut [Observe { context, taps, start: *start }])?;
                 }
@@ -76,6 +81,9 @@ impl Drafter for PlantedDrafter {
             for job in jobs.iter_mut() {
                 job.position = job.position.plus(1);
             }
+        }
+        if self.defect == DrafterDefect::CannotPropose {
+            return Err(Error::EmptySegment);
         }
         let mut made = self.inner.propose(jobs)?;
         let Some(first) = made.first_mut() else {

@@ -41,7 +41,7 @@ pub(super) fn measure(
     let run = |drafter: Option<&dyn Drafter>, speculation| -> Result<Generated> {
         let request = Request {
             prompt: prompt.to_vec(),
-            sampling: SamplingSettings { seed: Some(SEED), ..SamplingSettings::default() }
+            sampling: SamplingSettings { temperature: 0.0, seed: Some(SEED), ..SamplingSettings::default() }
                 .validate(target.spec().vocab)?,
             choice: 0,
             max_tokens: args.tokens,

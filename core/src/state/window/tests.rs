@@ -181,16 +181,15 @@ fn appends_do_not_copy_the_window() {
 fn a_block_wider_than_the_slack_is_refused() {
     let mut state = WindowState::new(KV_HEADS, DIM, 100, Width::ONE);
     match state.begin(width(34)) {
-        Err(Error::State(error @ StateError::Slack { rows: 34, slack: 32 })) => {
-            insta::assert_snapshot!(error);
-        }
+        Err(Error::State(error @ StateError::Slack { rows: 34, slack: 32 })) => insta::assert_snapshot!(
+            error,
+            @"a block of 34 rows is opened on a window with 32 rows of slack, which takes up to 33 rows"
+        ),
         other => panic!("{other:?}"),
     }
     state.begin(width(33)).unwrap();
     state.commit(Kept(0)).unwrap();
-    for (made_for, slack) in
-        [(1, 32), (4, 32), (5, 40), (16, 128), (17, 128), (128, 128), (129, 129), (4000, 4000)]
-    {
+    for (made_for, slack) in [(1, 32), (4, 32), (5, 40), (16, 128), (17, 128), (128, 128), (129, 129), (4000, 4000)] {
         let mut state = WindowState::new(KV_HEADS, DIM, 100, width(made_for));
         assert!(state.begin(width(slack + 2)).is_err(), "made for {made_for}");
         state.begin(width(slack + 1)).unwrap();
@@ -214,7 +213,7 @@ fn a_look_at_dropped_rows_is_refused() {
     match attention.attend(&q, &state, start, Mask::Window(62 - first)) {
         Err(Error::State(error)) => {
             assert_eq!(error, StateError::Forgotten { needed: first - 1, first });
-            insta::assert_snapshot!(error);
+            insta::assert_snapshot!(error, @"the row at position 32 is needed, and the oldest one held is at 33");
         }
         other => panic!("{other:?}"),
     }
