@@ -7,15 +7,30 @@ use mlxcel_core::family::{drafter_families, target_families};
 
 /// Prints the registry: one line a family.
 pub(crate) fn families() -> Result<()> {
-    let mut text = format!("{:8} {:8} {:20} {:8} {}\n", "family", "kind", "model_type", "batched", "drafter");
+    let head = ["family", "kind", "model_type", "batched", "drafter"].map(str::to_owned);
+    let mut rows = vec![head];
     for family in target_families()? {
-        let types = family.model_types.join(", ");
-        let batched = if family.supports_batched { "yes" } else { "no" };
-        let drafter = family.required_drafter_family.unwrap_or("any");
-        let _ = writeln!(text, "{:8} {:8} {types:20} {batched:8} {drafter}", family.name, "target");
+        rows.push([
+            family.name.to_owned(),
+            "target".to_owned(),
+            family.model_types.join(", "),
+            if family.supports_batched { "yes" } else { "no" }.to_owned(),
+            family.required_drafter_family.unwrap_or("any").to_owned(),
+        ]);
     }
     for family in drafter_families()? {
-        let _ = writeln!(text, "{:8} {:8} {:20} {:8} -", family.name, "drafter", "by structure", "-");
+        rows.push([family.name, "drafter", "by structure", "-", "-"].map(str::to_owned));
     }
-    super::print(&text)
+    super::print(&table(&rows))
+}
+
+/// Columns as wide as their widest cell.
+fn table<const N: usize>(rows: &[[String; N]]) -> String {
+    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for row in rows {
+        let cells: Vec<_> = (0..N).map(|column| format!("{:1$}", row[column], width(column))).collect();
+        let _ = writeln!(text, "{}", cells.join("  ").trim_end());
+    }
+    text
 }
