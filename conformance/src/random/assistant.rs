@@ -51,7 +51,8 @@ impl Shape {
             "rope_parameters": { "rope_theta": 10000.0, "rope_type": "default" },
             "max_position_embeddings": 2048,
         });
-        let own = json!({ "block_size": BLOCK, "mask_token_id": self.vocab - 1, "target_layer_ids": self.taps });
+        let own =
+            json!({ "block_size": BLOCK, "mask_token_id": self.vocab - 1, "target_layer_ids": self.taps });
         if self.nested {
             config["dflash_config"] = own;
         } else {

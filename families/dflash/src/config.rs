@@ -16,7 +16,8 @@ pub(crate) fn is_dflash(json: &Json) -> bool {
     let architectures = json.opt_list_of_str("architectures").ok().flatten().unwrap_or_default();
     let named = architectures.iter().any(|name| name.contains("DFlash"));
     // Assistants may nest their fields alike, and have a family of their own.
-    let assistant = json.opt_str("model_type").ok().flatten().is_some_and(|name| name.ends_with("_assistant"));
+    let assistant =
+        json.opt_str("model_type").ok().flatten().is_some_and(|name| name.ends_with("_assistant"));
     (named || json.has("dflash_config")) && !is_dspark(json) && !assistant
 }
 

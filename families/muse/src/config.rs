@@ -57,13 +57,18 @@ impl Config {
             return Err(refuse(&text, "num_attention_heads", &expected));
         }
         if hidden % heads != 0 {
-            return Err(refuse(&text, "hidden_size", &format!("a multiple of num_attention_heads ({heads})")));
+            return Err(refuse(
+                &text,
+                "hidden_size",
+                &format!("a multiple of num_attention_heads ({heads})"),
+            ));
         }
         if !Attention::runs(head_dim) {
             return Err(refuse(&text, "head_dim", "a multiple of 8 up to 256"));
         }
         text.product("num_attention_heads * head_dim * hidden_size", &[heads, head_dim, hidden])?;
-        let positive = |field, default| Ok::<_, Error>(text.opt_float_in(field, POSITIVE)?.unwrap_or(default) as f32);
+        let positive =
+            |field, default| Ok::<_, Error>(text.opt_float_in(field, POSITIVE)?.unwrap_or(default) as f32);
         let rope_theta = rope_theta(&text)?;
         let tied = match root.opt_bool("tie_word_embeddings")? {
             Some(tied) => tied,

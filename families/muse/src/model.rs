@@ -85,8 +85,7 @@ impl Muse {
 impl Layer {
     fn load(loader: &Loader<'_>, config: &Config, n: usize, reach: Reach) -> Result<Self> {
         let path = |name: &str| format!("model.layers.{n}.{name}");
-        let norm =
-            |name: &str, eps: f32| RmsNorm::load_centred(loader, &path(name), config.hidden, eps);
+        let norm = |name: &str, eps: f32| RmsNorm::load_centred(loader, &path(name), config.hidden, eps);
         Ok(Self {
             reach,
             input_layernorm: norm("input_layernorm", config.norm_eps)?,
