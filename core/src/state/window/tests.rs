@@ -189,7 +189,9 @@ fn a_block_wider_than_the_slack_is_refused() {
     }
     state.begin(width(33)).unwrap();
     state.commit(Kept(0)).unwrap();
-    for (made_for, slack) in [(1, 32), (4, 32), (5, 40), (16, 128), (17, 128), (128, 128), (129, 129), (4000, 4000)] {
+    for (made_for, slack) in
+        [(1, 32), (4, 32), (5, 40), (16, 128), (17, 128), (128, 128), (129, 129), (4000, 4000)]
+    {
         let mut state = WindowState::new(KV_HEADS, DIM, 100, width(made_for));
         assert!(state.begin(width(slack + 2)).is_err(), "made for {made_for}");
         state.begin(width(slack + 1)).unwrap();
