@@ -236,10 +236,11 @@ impl<S: Dot, const CODES: u8> Product<'_, S, CODES> {
                 let ahead = if past { AHEAD + (NB - 1) * block_bytes } else { AHEAD };
                 for step in 0..steps {
                     let at = weights.add(g * group_bytes + head + step * Self::STEP_BYTES);
-                    let codes: [S::Unpacked; NB] = std::array::from_fn(
-                        #[inline(always)]
-                        |b| self.unpack::<COLD>(at.add(b * block_bytes), ahead),
-                    );
+                    // Not `array::from_fn`: it may stay a call, and intrinsics in it too.
+                    let mut codes = [self.unpack::<COLD>(at, ahead); NB];
+                    for b in 1..NB {
+                        codes[b] = self.unpack::<COLD>(at.add(b * block_bytes), ahead);
+                    }
                     for m in 0..M {
                         s.dot(&mut sums[m], &codes, &*x.add((m * groups + g) * steps + step));
                     }

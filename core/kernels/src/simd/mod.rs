@@ -28,8 +28,10 @@
 //! ```
 //!
 //! Rules that keep the bits equal and the code fast:
-//! * every helper that takes or returns a vector is `#[inline(always)]`, closures included
-//!   (a vector that crosses a real call is slow, and so is an intrinsic in a function without its features);
+//! * every helper that takes or returns a vector is `#[inline(always)]`, closures included, and no vector goes
+//!   through `array::map`, `array::from_fn` or an iterator adapter with a closure: these may stay calls (a vector
+//!   that crosses a real call is slow, and an intrinsic in a function without its features is a call itself: a
+//!   thousand times slower, with the same bits, so no test shows it);
 //! * only [`Simd`]'s operations touch floats, or scalar `+ - * / mul_add sqrt` (exact everywhere); no
 //!   `f32::exp` and friends;
 //! * a tail uses [`Simd::load_partial`] or goes through the same operations, so that its bits are those of

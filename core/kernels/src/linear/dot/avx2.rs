@@ -8,6 +8,70 @@ use crate::linear::activations::Step;
 use crate::linear::codes::E2M1_BIASED;
 use crate::simd::{Avx2, Simd};
 
+/// 32 bytes of `p` from `at` on.
+///
+/// # Safety
+/// The machine has AVX2, and `at + 32 <= N`.
+#[inline(always)]
+unsafe fn load<const N: usize>(p: &[u8; N], at: usize) -> __m256i {
+    // SAFETY: the caller's promise.
+    unsafe { _mm256_loadu_si256(p.as_ptr().add(at).cast()) }
+}
+
+/// Pairs of a step from nibbles.
+///
+/// # Safety
+/// The machine has AVX2.
+#[inline(always)]
+unsafe fn nibbles(v: __m256i) -> [__m256i; 4] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mask = _mm256_set1_epi16(15);
+        [
+            _mm256_and_si256(v, mask),
+            _mm256_and_si256(_mm256_srli_epi16::<8>(v), mask),
+            _mm256_and_si256(_mm256_srli_epi16::<4>(v), mask),
+            _mm256_srli_epi16::<12>(v),
+        ]
+    }
+}
+
+/// Pairs of a step from E2M1 codes.
+///
+/// # Safety
+/// The machine has AVX2.
+#[inline(always)]
+unsafe fn e2m1(v: __m256i) -> [__m256i; 4] {
+    // SAFETY: the caller's promise; the table has 16 bytes.
+    unsafe {
+        let table = _mm256_broadcastsi128_si256(_mm_loadu_si128(E2M1_BIASED.as_ptr().cast()));
+        let (low, mask) = (v, _mm256_set1_epi8(15));
+        let high = _mm256_srli_epi16::<4>(v);
+        bytes(
+            _mm256_shuffle_epi8(table, _mm256_and_si256(low, mask)),
+            _mm256_shuffle_epi8(table, _mm256_and_si256(high, mask)),
+        )
+    }
+}
+
+/// Pairs of a step from bytes: inputs 0 to 3 and 4 to 7.
+///
+/// # Safety
+/// The machine has AVX2.
+#[inline(always)]
+unsafe fn bytes(low: __m256i, high: __m256i) -> [__m256i; 4] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let byte = _mm256_set1_epi16(255);
+        [
+            _mm256_and_si256(low, byte),
+            _mm256_srli_epi16::<8>(low),
+            _mm256_and_si256(high, byte),
+            _mm256_srli_epi16::<8>(high),
+        ]
+    }
+}
+
 impl Dot for Avx2 {
     type Acc = [__m256i; 2];
     /// Per half of the outputs, the four pairs of a [`Step`].
@@ -24,64 +88,17 @@ impl Dot for Avx2 {
     #[inline(always)]
     fn unpack_nibbles(self, p: &[u8; 64]) -> Self::Unpacked {
         // SAFETY: the token proves the features; `p` has 64 bytes.
-        unsafe {
-            let mask = _mm256_set1_epi16(15);
-            [0, 32].map(
-                #[inline(always)]
-                |at| {
-                    let v = _mm256_loadu_si256(p.as_ptr().add(at).cast());
-                    [
-                        _mm256_and_si256(v, mask),
-                        _mm256_and_si256(_mm256_srli_epi16::<8>(v), mask),
-                        _mm256_and_si256(_mm256_srli_epi16::<4>(v), mask),
-                        _mm256_srli_epi16::<12>(v),
-                    ]
-                },
-            )
-        }
+        unsafe { [nibbles(load(p, 0)), nibbles(load(p, 32))] }
     }
     #[inline(always)]
     fn unpack_e2m1(self, p: &[u8; 64]) -> Self::Unpacked {
-        // SAFETY: the token proves the features; `p` has 64 bytes, the table 16.
-        unsafe {
-            let table = _mm256_broadcastsi128_si256(_mm_loadu_si128(E2M1_BIASED.as_ptr().cast()));
-            let (nibble, byte) = (_mm256_set1_epi8(15), _mm256_set1_epi16(255));
-            [0, 32].map(
-                #[inline(always)]
-                |at| {
-                    let v = _mm256_loadu_si256(p.as_ptr().add(at).cast());
-                    let low = _mm256_shuffle_epi8(table, _mm256_and_si256(v, nibble));
-                    let high = _mm256_and_si256(_mm256_srli_epi16::<4>(v), nibble);
-                    let high = _mm256_shuffle_epi8(table, high);
-                    [
-                        _mm256_and_si256(low, byte),
-                        _mm256_srli_epi16::<8>(low),
-                        _mm256_and_si256(high, byte),
-                        _mm256_srli_epi16::<8>(high),
-                    ]
-                },
-            )
-        }
+        // SAFETY: the token proves the features; `p` has 64 bytes.
+        unsafe { [e2m1(load(p, 0)), e2m1(load(p, 32))] }
     }
     #[inline(always)]
     fn unpack_bytes(self, p: &[u8; 128]) -> Self::Unpacked {
         // SAFETY: the token proves the features; `p` has 128 bytes.
-        unsafe {
-            let byte = _mm256_set1_epi16(255);
-            [0, 32].map(
-                #[inline(always)]
-                |at| {
-                    let low = _mm256_loadu_si256(p.as_ptr().add(at).cast());
-                    let high = _mm256_loadu_si256(p.as_ptr().add(64 + at).cast());
-                    [
-                        _mm256_and_si256(low, byte),
-                        _mm256_srli_epi16::<8>(low),
-                        _mm256_and_si256(high, byte),
-                        _mm256_srli_epi16::<8>(high),
-                    ]
-                },
-            )
-        }
+        unsafe { [bytes(load(p, 0), load(p, 64)), bytes(load(p, 32), load(p, 96))] }
     }
     #[inline(always)]
     fn dot<const N: usize>(self, acc: &mut [Self::Acc; N], codes: &[Self::Unpacked; N], x: &Step) {
