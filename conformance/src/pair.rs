@@ -11,7 +11,7 @@ use mlxcel_core::{
     speculative::Models,
 };
 
-use crate::{At as _, Failure, load, text::Text};
+use crate::{At as _, Failure, text::Text};
 
 /// A target with its drafter.
 pub struct Pair {
