@@ -50,6 +50,9 @@ fn odd_numbers_in_a_config_are_refused() {
         ("conv_L_cache", 1),
         ("conv_L_cache", 9),
         ("max_position_embeddings", 0),
+        ("rope_theta", 0),
+        ("rope_theta", -1),
+        ("norm_eps", -1),
     ] {
         let named = match (field, value) {
             ("num_attention_heads", 3) => "hidden_size",
@@ -58,8 +61,16 @@ fn odd_numbers_in_a_config_are_refused() {
         };
         refused(with(field, value), named);
     }
-    let mut config = pair.drafter.config.clone();
-    config["head_dim"] = 20.into();
-    let drafter = load::drafter(pair.drafter.open_as(config).unwrap(), target.as_ref()).map(drop);
-    refused(drafter, "head_dim");
+    for (field, value) in [
+        ("head_dim", 20),
+        ("rope_theta", 0),
+        ("rms_norm_eps", -1),
+        ("block_size", 0),
+        ("block_size", 1 << 24),
+    ] {
+        let mut config = pair.drafter.config.clone();
+        config[field] = value.into();
+        let drafter = load::drafter(pair.drafter.open_as(config).unwrap(), target.as_ref()).map(drop);
+        refused(drafter, field);
+    }
 }

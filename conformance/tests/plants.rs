@@ -262,7 +262,12 @@ fn a_drafter_that_fails_is_left_behind() {
         };
         generate(pair.models(), request, &mut |_| ControlFlow::Continue(())).unwrap()
     };
-    for defect in [DrafterDefect::CannotPropose, DrafterDefect::CannotObserve] {
+    for defect in [
+        DrafterDefect::CannotPropose,
+        DrafterDefect::CannotObserve,
+        DrafterDefect::OutOfRange,
+        DrafterDefect::OneTooMany,
+    ] {
         let pair = drafter(defect);
         let classic = answer(&pair, Speculation::Off);
         let speculative = answer(&pair, Speculation::Fixed(Width::EIGHT));

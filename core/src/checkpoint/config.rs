@@ -15,6 +15,10 @@ use super::{CheckpointError, Result};
 
 /// Bounds of one dimension: hidden sizes, vocabularies, contexts.
 pub const DIM: RangeInclusive<usize> = 1..=1 << 24;
+/// Bases of rotary frequencies (`rope_theta`).
+pub const ROPE_BASE: RangeInclusive<f64> = 1.0..=1e12;
+/// What a norm adds under its root.
+pub const NORM_EPS: RangeInclusive<f64> = 0.0..=1.0;
 /// Bounds of a number of layers.
 pub const LAYERS: RangeInclusive<usize> = 1..=1024;
 /// Token ids that any vocabulary within [`DIM`] can have.

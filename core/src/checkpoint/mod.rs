@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use ::safetensors::Dtype;
 
-pub use self::config::{Config, DIM, LAYERS};
+pub use self::config::{Config, DIM, LAYERS, NORM_EPS, ROPE_BASE};
 pub use self::error::{CheckpointError, Result};
 pub use self::linear::{Dense, LinearTensors, Quantized};
 pub use self::locate::{HubCache, Located};

@@ -50,6 +50,11 @@ impl Chooser {
         self.ahead = 0;
     }
 
+    /// Keeps the first `emitted` tokens of the answer.
+    pub(super) fn take_back_to(&mut self, emitted: usize) {
+        self.history.truncate(emitted);
+    }
+
     pub(super) fn is_eos(&self, token: TokenId) -> bool {
         self.eos.contains(&token)
     }

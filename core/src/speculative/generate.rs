@@ -102,9 +102,8 @@ fn round(models: Models<'_>, sequence: &mut Sequence) -> Result<Vec<Decision>> {
         }
         _ => Ok(Vec::new()),
     };
-    let failure = proposals.as_ref().err().map(ToString::to_string);
-    sequence.drafted(proposals.unwrap_or_default())?;
-    if let Some(error) = failure {
+    if let Err(error) = proposals.and_then(|proposals| sequence.drafted(proposals)) {
+        sequence.drafted(Vec::new())?;
         sequence.drafter_failed(&error);
     }
     let output = forward(models.target, &mut [sequence.segment()])?;

@@ -41,6 +41,8 @@ pub struct Sequence {
     vocab: usize,
     /// `[anchor, d1 …]` of the round under way.
     block: Vec<TokenId>,
+    /// Proposals the drafter was asked for.
+    asked: usize,
     finish: Option<Finish>,
     report: Report,
 }
@@ -92,6 +94,7 @@ impl Sequence {
             context: spec.context,
             vocab: spec.vocab,
             block: Vec::new(),
+            asked: 0,
             finish: (request.max_tokens == 0).then_some(Finish::MaxTokens),
             report,
         })
@@ -162,6 +165,7 @@ impl Sequence {
         self.block.clear();
         self.block.push(anchor);
         let width = self.width();
+        self.asked = width.proposals();
         let position = Position(self.prompt.len() + self.chooser.emitted().len() - 1);
         self.state.begin(width)?;
         match &mut self.drafting {
@@ -179,6 +183,13 @@ impl Sequence {
     /// Takes the drafter's proposals. Fewer than asked for are fine.
     pub fn drafted(&mut self, proposals: Proposals) -> Result<()> {
         self.chooser.rewind();
+        if proposals.len() > self.asked {
+            return Err(Error::Shape {
+                what: "proposals of a drafter",
+                found: proposals.len(),
+                expected: self.asked,
+            });
+        }
         if let Some(token) = proposals.iter().find(|token| token.index() >= self.vocab) {
             return Err(Error::TokenOutOfRange { token: *token, vocab: self.vocab });
         }
@@ -223,12 +234,11 @@ impl Sequence {
             .filter(|&i| self.chooser.emitted()[self.report.emitted..].get(i - 1) == Some(&self.block[i]))
             .count();
         self.state.commit(kept)?;
-        self.state.eval()?;
-        self.keep_taps(taps, Some(kept))?;
         let width = Width::new(self.block.len()).unwrap_or(Width::ONE);
         self.report.round(width, accepted);
         self.report.emitted += kept.0;
-        Ok(())
+        self.state.eval()?;
+        self.keep_taps(taps, Some(kept))
     }
 
     /// The drafter cannot go on: the rest of the answer is decoded classically.
@@ -241,6 +251,8 @@ impl Sequence {
     /// Drops the round under way, after a failed forward: the state is what it was before.
     pub fn abandon(&mut self) -> Result<()> {
         self.chooser.rewind();
+        // Tokens that were decided before a later row failed are not emitted.
+        self.chooser.take_back_to(self.report.emitted);
         if self.state.is_open() { self.state.commit(Kept(0)) } else { Ok(()) }
     }
 

@@ -50,10 +50,17 @@ impl SequenceState {
             return Err(StateError::AlreadyOpen { rows: width.rows() }.into());
         }
         self.len()?;
-        for layer in &mut self.layers {
-            layer.begin(width)?;
-        }
         self.open = true;
+        for at in 0..self.layers.len() {
+            if let Err(error) = self.layers[at].begin(width) {
+                // A layer that refuses leaves none open.
+                for layer in &mut self.layers[..at] {
+                    layer.commit(Kept(0))?;
+                }
+                self.open = false;
+                return Err(error);
+            }
+        }
         Ok(())
     }
 

@@ -4,9 +4,12 @@ use std::ops::RangeInclusive;
 
 use mlxcel_core::{
     Result, TokenId,
-    checkpoint::{Config as Json, DIM, LAYERS},
+    checkpoint::{Config as Json, DIM, LAYERS, NORM_EPS, ROPE_BASE},
     nn::{Attention, Mask, RopeStyle},
 };
+
+/// Rows of a trained block. Zero and one are refused where the pair is bound.
+const BLOCK: RangeInclusive<usize> = 1..=1024;
 
 /// Factors and bounds that a config may name.
 pub(crate) const POSITIVE: RangeInclusive<f64> = 1e-6..=1e6;
@@ -81,9 +84,9 @@ impl Config {
         let layers = json.opt_int("num_hidden_layers", LAYERS)?.unwrap_or(5);
         let own = json.opt_section("dflash_config")?;
         let nested = own.as_ref().unwrap_or(json);
-        let block_size = match json.opt_dim("block_size")? {
+        let block_size = match json.opt_int("block_size", BLOCK)? {
             Some(rows) => rows,
-            None => nested.dim_or("block_size", 16)?,
+            None => nested.opt_int("block_size", BLOCK)?.unwrap_or(16),
         };
         let target_layers = match json.opt_int("num_target_layers", LAYERS)? {
             Some(layers) => Some(layers),
@@ -91,8 +94,8 @@ impl Config {
         };
         let rope = json.opt_section("rope_parameters")?;
         let rope_theta = match &rope {
-            Some(rope) => rope.float_or("rope_theta", 1e7)?,
-            None => json.float_or("rope_theta", 1e7)?,
+            Some(rope) => rope.opt_float_in("rope_theta", ROPE_BASE)?.unwrap_or(1e7),
+            None => json.opt_float_in("rope_theta", ROPE_BASE)?.unwrap_or(1e7),
         };
         let half_split = json.bool_or("rope_is_neox_style", true)?;
         Ok(Self {
@@ -102,7 +105,7 @@ impl Config {
             kv_heads,
             head_dim,
             feed_forward: json.dim("intermediate_size")?,
-            norm_eps: json.float_or("rms_norm_eps", 1e-6)? as f32,
+            norm_eps: json.opt_float_in("rms_norm_eps", NORM_EPS)?.unwrap_or(1e-6) as f32,
             rope_theta: rope_theta as f32,
             rope_style: if half_split { RopeStyle::HalfSplit } else { RopeStyle::Interleaved },
             block_size,

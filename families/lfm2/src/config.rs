@@ -2,7 +2,7 @@
 
 use mlxcel_core::{
     Error, Result,
-    checkpoint::{Config as Json, LAYERS},
+    checkpoint::{Config as Json, LAYERS, NORM_EPS, ROPE_BASE},
     nn::Attention,
 };
 
@@ -57,8 +57,8 @@ impl Config {
         }
         let rope = json.opt_section("rope_parameters")?;
         let rope_theta = match &rope {
-            Some(rope) => rope.float_or("rope_theta", 1e6)?,
-            None => json.float_or("rope_theta", 1e6)?,
+            Some(rope) => rope.opt_float_in("rope_theta", ROPE_BASE)?.unwrap_or(1e6),
+            None => json.opt_float_in("rope_theta", ROPE_BASE)?.unwrap_or(1e6),
         };
         let tied = match json.opt_bool("tie_embedding")? {
             Some(tied) => tied,
@@ -72,7 +72,7 @@ impl Config {
             feed_forward: feed_forward(json)?,
             conv_taps,
             conv_bias: json.bool_or("conv_bias", false)?,
-            norm_eps: json.float_or("norm_eps", 1e-5)? as f32,
+            norm_eps: json.opt_float_in("norm_eps", NORM_EPS)?.unwrap_or(1e-5) as f32,
             rope_theta: rope_theta as f32,
             operators: operators(json)?,
             tied,

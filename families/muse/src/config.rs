@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use mlxcel_core::{
     Error, Result, TokenId,
-    checkpoint::{Checkpoint, Config as Json, LAYERS},
+    checkpoint::{Checkpoint, Config as Json, LAYERS, ROPE_BASE},
     nn::Attention,
 };
 
@@ -127,7 +127,7 @@ fn rope_theta(text: &Json) -> Result<f64> {
             return Err(refuse(&rope, field, "\"default\""));
         }
     }
-    Ok(rope.opt_float_in("rope_theta", 1.0..=1e12)?.unwrap_or(500_000.0))
+    Ok(rope.opt_float_in("rope_theta", ROPE_BASE)?.unwrap_or(500_000.0))
 }
 
 /// `layer_types`, else a global layer wherever the number of layers after it is a multiple of 4. The list of bases only

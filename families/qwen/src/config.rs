@@ -2,7 +2,7 @@
 
 use mlxcel_core::{
     Error, Result,
-    checkpoint::{Config as Json, LAYERS},
+    checkpoint::{Config as Json, LAYERS, NORM_EPS, ROPE_BASE},
     nn::{Attention, DeltaDims},
 };
 
@@ -65,7 +65,7 @@ impl Config {
             attention_bias: text.bool_or("attention_bias", false)?,
             rope_theta,
             rope_dims,
-            norm_eps: text.float_or("rms_norm_eps", 1e-6)? as f32,
+            norm_eps: text.opt_float_in("rms_norm_eps", NORM_EPS)?.unwrap_or(1e-6) as f32,
             delta: delta(&text)?,
             mixers: mixers(&text)?,
             tied,
@@ -102,7 +102,7 @@ fn rope(text: &Json, head_dim: usize) -> Result<(f32, usize)> {
             return Err(refuse(&rope, field, "\"default\""));
         }
     }
-    let theta = rope.opt_float_in("rope_theta", 1.0..=1e12)?.unwrap_or(1e7);
+    let theta = rope.opt_float_in("rope_theta", ROPE_BASE)?.unwrap_or(1e7);
     let factor = rope.opt_float_in("partial_rotary_factor", 0.0..=1.0)?.unwrap_or(0.25);
     let dims = (head_dim as f64 * factor) as usize;
     if dims == 0 || !dims.is_multiple_of(2) {

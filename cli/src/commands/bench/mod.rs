@@ -6,7 +6,7 @@ mod samples;
 
 pub(crate) use generation::rate;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use mlxcel_core::{TokenId, family::Target, nn::Executor, sampling::Seed};
 use serde_json::json;
 
@@ -17,6 +17,7 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<()> {
     logging::init(false);
     let executor = Executor::detect()?;
     let (target, drafter) = load::models(&args.models, executor)?;
+    check_room(target.as_ref(), args)?;
     let prompt = tokens(target.as_ref(), args.context);
     let forwards = forwards::measure(target.as_ref(), &prompt, args)?;
     let generation = match drafter {
@@ -32,6 +33,23 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<()> {
     }
     let generation = generation.map(|generation| generation.text()).unwrap_or_default();
     super::print(&format!("{}{generation}", forwards.text()))
+}
+
+/// Whether all that is to be measured fits the model's context, before anything is made for it.
+fn check_room(target: &dyn Target, args: &BenchArgs) -> Result<()> {
+    let context = target.spec().context;
+    let widest = args.widths.iter().map(|width| width.rows()).max().unwrap_or(1);
+    let wanted = [
+        ("--context and the widest of --widths", args.context.saturating_add(widest)),
+        ("--context and --tokens", args.context.saturating_add(args.tokens)),
+        ("--prefill", args.prefill),
+    ];
+    match wanted.into_iter().find(|(_, rows)| *rows > context) {
+        Some((flags, rows)) => {
+            bail!("{flags} ask for {rows} rows, and the context of this model has {context}")
+        }
+        None => Ok(()),
+    }
 }
 
 /// Ids that look like text to the kernels: spread over the vocabulary, the same in every run.
