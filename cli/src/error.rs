@@ -8,7 +8,6 @@ use mlxcel_core::{Error, checkpoint::CheckpointError, sampling::SettingsError};
 
 use crate::notes::to_stderr;
 
-pub(crate) const SUCCESS: u8 = 0;
 const FAILURE: u8 = 1;
 /// A command line that cannot be served.
 pub(crate) const USAGE: u8 = 2;
@@ -32,6 +31,11 @@ pub(crate) enum Quiet {
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Usage(pub(crate) &'static str);
+
+/// Found at the start: an answer would be made and lost.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("stdout is closed\nhint: it takes the answer: send it to a file, a pipe, or /dev/null")]
+pub(crate) struct StdoutClosed;
 
 /// Writes the error to stderr and gives the program's exit code.
 pub(crate) fn exit(error: &anyhow::Error) -> ExitCode {

@@ -41,12 +41,11 @@ pub fn main() -> ExitCode {
 pub fn run(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> ExitCode {
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
-        // A reader that has gone does not turn `--help` into a failure.
-        Err(refusal) => {
-            let _ = refusal.print();
-            return ExitCode::from(if refusal.use_stderr() { error::USAGE } else { error::SUCCESS });
-        }
+        Err(refusal) => return without_command(&refusal),
     };
+    if mlxcel_core::stdout_was_closed() {
+        return error::exit(&error::StdoutClosed.into());
+    }
     let result = match cli.command {
         Command::Run(args) => commands::run(args),
         Command::Families => commands::families(),
@@ -57,5 +56,23 @@ pub fn run(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> 
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => error::exit(&error),
+    }
+}
+
+/// The command line is wrong, or asks for help or the version.
+fn without_command(refusal: &clap::Error) -> ExitCode {
+    let written = refusal.print();
+    if refusal.use_stderr() {
+        return ExitCode::from(error::USAGE);
+    }
+    if mlxcel_core::stdout_was_closed() {
+        return error::exit(&error::StdoutClosed.into());
+    }
+    match written {
+        // A reader that has gone has seen enough.
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            error::exit(&anyhow::Error::from(error).context("cannot write to stdout"))
+        }
+        _ => ExitCode::SUCCESS,
     }
 }

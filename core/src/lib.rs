@@ -11,4 +11,6 @@ pub mod text;
 mod types;
 
 pub use error::{Error, Result};
+/// Whether standard output was closed when the process started; Rust hides it behind `/dev/null`.
+pub use mlx_sys::stdout_was_closed;
 pub use types::{Kept, Position, TokenId, Width};

@@ -29,6 +29,38 @@ fn a_full_disk_is_an_error() {
     assert!(ended.stderr.contains(error), "{}", ended.stderr);
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn help_on_a_full_disk_is_an_error() {
+    for arguments in [&["--help"][..], &["--version"], &["help", "run"], &["families"]] {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let ended = end(command(arguments).stdout(full).spawn().unwrap());
+        assert_eq!(ended.code, Some(1), "{arguments:?}: {ended:?}");
+        assert!(ended.stderr.starts_with("error: cannot write"), "{arguments:?}: {}", ended.stderr);
+    }
+}
+
+/// Rust puts /dev/null in the place of a closed descriptor, and an answer would be lost without a word.
+#[cfg(unix)]
+#[test]
+fn closed_stdout_is_an_error() {
+    let program = env!("CARGO_BIN_EXE_mlxcel");
+    for line in ["run -p hi -n 4 -q", "--version", "families", "inspect"] {
+        let shell = |redirect: &str| {
+            Command::new("sh").args(["-c", &format!("exec '{program}' {line} {redirect}")]).output().unwrap()
+        };
+        let closed = shell(">&-");
+        assert_eq!(closed.status.code(), Some(1), "{line}: {closed:?}");
+        let stderr = String::from_utf8(closed.stderr).unwrap();
+        assert!(stderr.starts_with("error: stdout is closed\nhint: "), "{line}: {stderr}");
+        // Thrown away on purpose, both ways that other programs open it.
+        for redirect in [">/dev/null", "1<>/dev/null"] {
+            let thrown_away = shell(redirect);
+            assert_eq!(thrown_away.status.code(), Some(0), "{line} {redirect}: {thrown_away:?}");
+        }
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn ctrl_c_stops_the_answer() {
