@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use mlxcel_core::{
     Width,
+    family::DraftKind,
     sampling::{SamplingSettings, Seed},
 };
 
@@ -106,6 +107,17 @@ pub(crate) struct ModelArgs {
     /// Its drafter, named in the same way. Without one, decoding is classic.
     #[arg(long, value_name = "MODEL", requires = "model")]
     pub(crate) draft_model: Option<String>,
+
+    /// How the drafter drafts [possible values: dflash].
+    #[arg(long, value_name = "KIND", value_parser = values::draft_kind)]
+    pub(crate) draft_kind: Option<DraftKind>,
+}
+
+impl ModelArgs {
+    /// Whether there is a drafter: the pair inside the program has one.
+    pub(crate) fn names_drafter(&self) -> bool {
+        self.draft_model.is_some() || self.model.is_none()
+    }
 }
 
 /// How tokens are chosen. With one seed the tokens are the same with speculation and without.
@@ -201,8 +213,9 @@ pub(crate) struct BenchArgs {
     #[arg(short = 'n', long, value_name = "N", default_value_t = 128, value_parser = values::tokens)]
     pub(crate) tokens: usize,
 
-    /// Widths to measure.
-    #[arg(long, value_name = "ROWS", value_delimiter = ',', default_value = "1,2,4,8,16", value_parser = values::width)]
+    /// Widths to measure [default: 1, 2, 4, 8 and 16, as far as the drafter's trained width goes].
+    #[arg(long, value_name = "ROWS", value_delimiter = ',', value_parser = values::width)]
+    #[arg(allow_negative_numbers = true)]
     pub(crate) widths: Vec<Width>,
 
     /// How often everything is measured.

@@ -4,7 +4,7 @@
 
 use std::{fmt::Write as _, process::ExitCode};
 
-use mlxcel_core::{Error, checkpoint::CheckpointError, sampling::SettingsError};
+use mlxcel_core::{Error, checkpoint::CheckpointError, family::StartError, sampling::SettingsError};
 
 use crate::notes::to_stderr;
 
@@ -54,6 +54,7 @@ fn code(error: &anyhow::Error) -> u8 {
     let usage = error.chain().any(|cause| {
         cause.is::<Usage>()
             || cause.is::<SettingsError>()
+            || cause.is::<StartError>()
             || matches!(cause.downcast_ref(), Some(Error::WidthOverLimit { .. } | Error::EmptyPrompt))
     });
     if usage { USAGE } else { FAILURE }
@@ -117,7 +118,8 @@ mod tests {
           caused by: a.safetensors: missing, expected because the index
         hint: the download may be incomplete: fetch the model again
         ");
-        insta::assert_snapshot!(render(&with_context(Error::WidthOverLimit { found: 17, limit: 16 })), @r"
+        let width = StartError::Width { flag: "--draft-block-size", found: 17, limit: 16 };
+        insta::assert_snapshot!(render(&with_context(width)), @r"
         error: cannot load the target models/x
           caused by: --draft-block-size 17 is over the limit of this drafter
         hint: use a width of 1 to 16
@@ -140,6 +142,7 @@ mod tests {
         for (error, expected) in [
             (with_context(settings), USAGE),
             (with_context(Error::WidthOverLimit { found: 17, limit: 16 }), USAGE),
+            (with_context(StartError::NeedsDrafter { flag: "--draft-kind" }), USAGE),
             (with_context(Usage("no")), USAGE),
             (with_context(Error::EmptySegment), FAILURE),
             (with_context(Quiet::Interrupted), INTERRUPTED),

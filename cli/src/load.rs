@@ -4,8 +4,11 @@ use std::{borrow::Cow, io, sync::Arc};
 
 use anyhow::{Context, Result};
 use mlxcel_core::{
+    Width,
     checkpoint::{Checkpoint, HubCache},
-    family::{Drafter, Target, load_drafter, load_target, target_family},
+    family::{
+        DraftFlags, Drafter, Target, check_families, check_width, load_drafter, load_target, target_family,
+    },
     nn::Executor,
     sampling::Vocabulary,
     speculative::Models,
@@ -44,12 +47,18 @@ pub(crate) struct Text {
 }
 
 impl Loaded {
-    /// Loads the models that `args` name, or the pair inside the program; the target alone if `classic`.
-    pub(crate) fn load(args: &ModelArgs, classic: bool) -> Result<Self> {
+    /// Loads the models that `args` name, or the pair inside the program; the target alone if `classic`. Blocks of
+    /// `block_size` rows must be within the drafter's bound.
+    pub(crate) fn load(args: &ModelArgs, block_size: Option<Width>, classic: bool) -> Result<Self> {
+        let flags = DraftFlags { kind: args.draft_kind, block_size };
+        flags.check_drafter(args.names_drafter())?;
         let target = open_target(args.model.as_deref())?;
         let drafter = if classic { None } else { open_drafter(args)? };
         let (name, text) = (target.name.clone(), target.text()?);
         let (target, drafter) = target.load(drafter, Executor::detect()?)?;
+        if let Some(drafter) = &drafter {
+            flags.check_width(drafter.spec())?;
+        }
         let spec = target.spec();
         let known = |id| text.model.tokenizer.knows(id);
         let vocabulary = Arc::new(Vocabulary::new(spec.vocab, known, &spec.suppressed));
@@ -78,11 +87,15 @@ impl Loaded {
     }
 }
 
-/// The models that `args` name, without their texts.
-pub(crate) fn models(args: &ModelArgs, executor: Executor) -> Result<Pair> {
-    let target = open_target(args.model.as_deref())?;
-    let drafter = open_drafter(args)?;
-    target.load(drafter, executor)
+/// The models that `args` name, without their texts. All `widths` must be within the drafter's bound.
+pub(crate) fn models(args: &ModelArgs, widths: &[Width], executor: Executor) -> Result<Pair> {
+    let flags = DraftFlags { kind: args.draft_kind, block_size: None };
+    flags.check_drafter(args.names_drafter())?;
+    let (target, drafter) = open_target(args.model.as_deref())?.load(open_drafter(args)?, executor)?;
+    if let Some(drafter) = &drafter {
+        widths.iter().try_for_each(|width| check_width("--widths", *width, drafter.spec()))?;
+    }
+    Ok((target, drafter))
 }
 
 /// A target, and a drafter that fits it.
@@ -91,6 +104,10 @@ type Pair = (Box<dyn Target>, Option<Box<dyn Drafter>>);
 impl Named {
     fn load(self, drafter: Option<Self>, executor: Executor) -> Result<Pair> {
         let Self { reference, checkpoint, .. } = self;
+        if let Some(drafter) = &drafter {
+            check_families(&checkpoint, &drafter.checkpoint)
+                .with_context(|| format!("cannot load the drafter {}", drafter.reference))?;
+        }
         let target = load_target(checkpoint, executor)
             .with_context(|| format!("cannot load the target {reference}"))?;
         let load = |drafter: Self| {

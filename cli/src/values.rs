@@ -1,10 +1,20 @@
 //! Values of flags, read with a message that says what would be right.
 
-use mlxcel_core::{Width, sampling::Seed};
+use mlxcel_core::{
+    Width,
+    family::{DraftKind, StartError},
+    sampling::Seed,
+};
 
-/// A width: rows of a block, at least 1.
+/// A width: rows of a block, at least 1. The drafter has the other limit.
 pub(crate) fn width(text: &str) -> Result<Width, String> {
-    text.parse().ok().and_then(Width::new).ok_or_else(|| "expected a number of rows, at least 1".to_owned())
+    let expected = || "expected a number of rows, from 1 to the drafter's trained width".to_owned();
+    text.parse().ok().and_then(Width::new).ok_or_else(expected)
+}
+
+/// A kind of drafting, in upper or lower case.
+pub(crate) fn draft_kind(text: &str) -> Result<DraftKind, StartError> {
+    text.parse()
 }
 
 /// A number of tokens, at least 1.

@@ -21,6 +21,9 @@ pub enum Error {
     /// A drafter does not fit its target.
     #[error(transparent)]
     Pairing(#[from] family::PairingError),
+    /// Flags that ask for speculation which cannot be served.
+    #[error(transparent)]
+    Start(#[from] family::StartError),
     /// Sampling settings out of range, or logits that no token can be decided from.
     #[error(transparent)]
     Sampling(#[from] sampling::SamplingError),
@@ -85,9 +88,7 @@ pub enum Error {
         expected: usize,
     },
     /// A block wider than the drafter was trained for.
-    #[error(
-        "--draft-block-size {found} is over the limit of this drafter\nhint: use a width of 1 to {limit}"
-    )]
+    #[error("a block of {found} rows is over the limit of this drafter\nhint: use a width of 1 to {limit}")]
     WidthOverLimit {
         /// Width asked for.
         found: usize,

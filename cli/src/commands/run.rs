@@ -26,7 +26,6 @@ pub(crate) fn run(args: RunArgs) -> Result<()> {
     let notes = Notes { quiet: args.quiet };
     logging::init(args.quiet);
     interrupt::install();
-    check(&args)?;
     if let Some(threads) = args.threads {
         set_threads(threads);
     }
@@ -55,20 +54,11 @@ pub(crate) fn run(args: RunArgs) -> Result<()> {
     if generated.finish.is_none() { Err(Quiet::Interrupted.into()) } else { Ok(()) }
 }
 
-/// What the flags cannot say of themselves.
-fn check(args: &RunArgs) -> Result<()> {
-    let no_drafter = args.models.model.is_some() && args.models.draft_model.is_none();
-    if no_drafter && args.speculation.draft_block_size.is_some() {
-        return Err(Usage("--draft-block-size needs a drafter\nhint: name one with --draft-model").into());
-    }
-    Ok(())
-}
-
 fn load(args: &RunArgs, classic: bool, notes: Notes) -> Result<Loaded> {
     let start = Instant::now();
     let name = args.models.model.as_deref().unwrap_or("the pair inside the program");
     notes.line(&format!("loading {name}"));
-    let loaded = Loaded::load(&args.models, classic)?;
+    let loaded = Loaded::load(&args.models, args.speculation.draft_block_size, classic)?;
     let seconds = start.elapsed().as_secs_f64();
     notes.line(&format!("loaded {} in {seconds:.2} s", loaded.describe()));
     Ok(loaded)

@@ -2,7 +2,7 @@
 
 use std::{fmt::Display, str::FromStr};
 
-use mlxcel_core::family::DrafterSpec;
+use mlxcel_core::family::{DrafterSpec, check_width};
 
 use crate::{args::RunArgs, values};
 
@@ -41,10 +41,8 @@ pub(super) fn set(
         "max-tokens" => changed.max_tokens = values::tokens(value).map_err(refused)?,
         "draft-block-size" => {
             let width = values::width(value).map_err(refused)?;
-            let limit = drafter.ok_or_else(|| refused("there is no drafter".to_owned()))?.trained_width;
-            if width > limit {
-                return Err(refused(format!("expected 1 to {limit}, the drafter's trained width")));
-            }
+            let drafter = drafter.ok_or_else(|| refused("there is no drafter".to_owned()))?;
+            check_width("draft-block-size", width, drafter).map_err(|error| error.to_string())?;
             changed.speculation.draft_block_size = Some(width);
         }
         "draft" => match value {

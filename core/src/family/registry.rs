@@ -173,6 +173,23 @@ pub fn target_family(checkpoint: &Checkpoint) -> Result<&'static TargetFamily, R
     }
 }
 
+/// The family that loads a checkpoint as a drafter.
+///
+/// # Errors
+/// The checkpoint is a target, or of no known family.
+pub fn drafter_family(checkpoint: &Checkpoint) -> Result<&'static DrafterFamily, RegistryError> {
+    match recognise(checkpoint)? {
+        Recognised::Drafter(family) => Ok(family),
+        Recognised::Target(family) => {
+            Err(RegistryError::TargetAsDrafter { place: place_of(checkpoint), family: family.name })
+        }
+        Recognised::Unknown => {
+            let known: Vec<_> = drafter_families()?.iter().map(|family| family.name).collect();
+            Err(RegistryError::UnknownDrafter { place: place_of(checkpoint), known: known.join(", ") })
+        }
+    }
+}
+
 /// Loads a checkpoint as a target.
 pub fn load_target(checkpoint: Checkpoint, executor: Executor) -> Result<Box<dyn Target>> {
     let family = target_family(&checkpoint)?;
@@ -185,14 +202,7 @@ pub fn load_drafter(
     target: &dyn Target,
     executor: Executor,
 ) -> Result<Box<dyn Drafter>> {
-    let place = place_of(&checkpoint);
-    let Some(family) = recognised_drafter(&checkpoint)? else {
-        if let Some(family) = target_of(&checkpoint)? {
-            return Err(RegistryError::TargetAsDrafter { place, family: family.name }.into());
-        }
-        let known: Vec<_> = drafter_families()?.iter().map(|f| f.name).collect();
-        return Err(RegistryError::UnknownDrafter { place, known: known.join(", ") }.into());
-    };
+    let family = drafter_family(&checkpoint)?;
     let spec: &TargetSpec = target.spec();
     let bound = Bound { spec, embedding: target.embedding(), head: target.head() };
     (family.load)(family, checkpoint, executor, &bound)

@@ -26,12 +26,16 @@ pub(super) struct Forwards {
 }
 
 /// Measures all widths in turn, `args.repeat` times.
-pub(super) fn measure(target: &dyn Target, context: &[TokenId], args: &BenchArgs) -> Result<Forwards> {
-    let widest = args.widths.iter().copied().max().unwrap_or(Width::ONE);
+pub(super) fn measure(
+    target: &dyn Target,
+    context: &[TokenId],
+    widths: &[Width],
+    args: &BenchArgs,
+) -> Result<Forwards> {
+    let widest = widths.iter().copied().max().unwrap_or(Width::ONE);
     let mut state = target.new_state(widest);
     prefill(target, &mut state, context)?;
-    let mut blocks: Vec<(Width, Samples)> =
-        args.widths.iter().map(|&width| (width, Samples::default())).collect();
+    let mut blocks: Vec<(Width, Samples)> = widths.iter().map(|&width| (width, Samples::default())).collect();
     let prompt = tokens(target, args.prefill);
     let mut prefills = Samples::default();
     for _ in 0..args.repeat {

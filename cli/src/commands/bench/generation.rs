@@ -35,6 +35,7 @@ pub(super) fn measure(
     drafter: Box<dyn Drafter>,
     rates: Vec<f64>,
     prompt: &[TokenId],
+    widths: &[Width],
     args: &BenchArgs,
 ) -> Result<Generation> {
     let vocabulary = Arc::new(Vocabulary::all(target.spec().vocab));
@@ -62,8 +63,7 @@ pub(super) fn measure(
     } else {
         drafter
     };
-    let trained = drafter.spec().trained_width;
-    let widths = args.widths.iter().copied().filter(|&width| width > Width::ONE && width <= trained);
+    let widths = widths.iter().copied().filter(|&width| width > Width::ONE);
     let mut arms: Vec<Arm> =
         widths.map(|width| Arm { width, times: Samples::default(), report: Report::default() }).collect();
     let mut classic = Samples::default();

@@ -7,7 +7,12 @@ mod samples;
 pub(crate) use generation::rate;
 
 use anyhow::{Result, bail};
-use mlxcel_core::{TokenId, family::Target, nn::Executor, sampling::Seed};
+use mlxcel_core::{
+    TokenId, Width,
+    family::{Drafter, Target},
+    nn::Executor,
+    sampling::Seed,
+};
 use serde_json::json;
 
 use crate::{args::BenchArgs, load, logging};
@@ -16,14 +21,15 @@ use crate::{args::BenchArgs, load, logging};
 pub(crate) fn bench(args: &BenchArgs) -> Result<()> {
     logging::init(false);
     let executor = Executor::detect()?;
-    let (target, drafter) = load::models(&args.models, executor)?;
-    check_room(target.as_ref(), args)?;
+    let (target, drafter) = load::models(&args.models, &args.widths, executor)?;
+    let widths = widths(args, drafter.as_deref());
+    check_room(target.as_ref(), &widths, args)?;
     let prompt = tokens(target.as_ref(), args.context);
-    let forwards = forwards::measure(target.as_ref(), &prompt, args)?;
+    let forwards = forwards::measure(target.as_ref(), &prompt, &widths, args)?;
     let generation = match drafter {
         Some(drafter) => {
             let rates = args.draft_synthetic.clone();
-            Some(generation::measure(target.as_ref(), drafter, rates, &prompt, args)?)
+            Some(generation::measure(target.as_ref(), drafter, rates, &prompt, &widths, args)?)
         }
         None => None,
     };
@@ -35,10 +41,20 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<()> {
     super::print(&format!("{}{generation}", forwards.text()))
 }
 
+/// The widths that were asked for, or the usual ones within the drafter's bound.
+fn widths(args: &BenchArgs, drafter: Option<&dyn Drafter>) -> Vec<Width> {
+    if !args.widths.is_empty() {
+        return args.widths.clone();
+    }
+    let limit = drafter.map(|drafter| drafter.spec().trained_width);
+    let usual = [1, 2, 4, 8, 16].into_iter().filter_map(Width::new);
+    usual.filter(|width| limit.is_none_or(|limit| *width <= limit)).collect()
+}
+
 /// Whether all that is to be measured fits the model's context, before anything is made for it.
-fn check_room(target: &dyn Target, args: &BenchArgs) -> Result<()> {
+fn check_room(target: &dyn Target, widths: &[Width], args: &BenchArgs) -> Result<()> {
     let context = target.spec().context;
-    let widest = args.widths.iter().map(|width| width.rows()).max().unwrap_or(1);
+    let widest = widths.iter().map(|width| width.rows()).max().unwrap_or(1);
     let wanted = [
         ("--context and the widest of --widths", args.context.saturating_add(widest)),
         ("--context and --tokens", args.context.saturating_add(args.tokens)),
