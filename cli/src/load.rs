@@ -105,6 +105,7 @@ impl Named {
     fn load(self, drafter: Option<Self>, executor: Executor) -> Result<Pair> {
         let Self { reference, checkpoint, .. } = self;
         if let Some(drafter) = &drafter {
+            target_family(&checkpoint).with_context(|| format!("cannot load the target {reference}"))?;
             check_families(&checkpoint, &drafter.checkpoint)
                 .with_context(|| format!("cannot load the drafter {}", drafter.reference))?;
         }
