@@ -5,29 +5,27 @@ use std::{io, ops::ControlFlow};
 use anyhow::{Context, Result};
 use mlxcel_core::{
     Width,
-    sampling::{CheckedSettings, Decision},
-    speculative::{Event, Generated, Request, Speculation, generate},
-    text::{Channel, Piece, TextStream},
+    sampling::{Decision, TokenLogprob},
+    speculative::{CheckedAnswer, Event, Generated, Speculation, generate},
+    text::{Channel, Piece, TextStream, Tokenizer},
 };
+use serde_json::{Value, json};
 
 use crate::{args::RunArgs, error::Quiet, interrupt::Answering, load::Loaded, prompt::Prompt};
 
 /// What an answer is made with.
 pub(crate) struct Settings {
-    pub(crate) sampling: CheckedSettings,
-    pub(crate) max_tokens: usize,
+    pub(crate) answer: CheckedAnswer,
     /// Rows of a block; `None` for what the drafter says.
     pub(crate) width: Option<Width>,
     pub(crate) classic: bool,
 }
 
 impl Settings {
-    /// Checks the arguments as far as that needs no model.
-    pub(crate) fn of(args: &RunArgs) -> Result<Self> {
+    /// Checks the arguments for a model of `vocabulary` ids. A vocabulary without end checks all that needs no model.
+    pub(crate) fn of(args: &RunArgs, vocabulary: usize) -> Result<Self> {
         Ok(Self {
-            // Nothing among them names a token, so any vocabulary will do.
-            sampling: args.sampling.settings().validate(usize::MAX)?,
-            max_tokens: args.max_tokens,
+            answer: args.answer().check(vocabulary)?,
             width: args.speculation.draft_block_size,
             classic: args.speculation.no_draft,
         })
@@ -70,6 +68,8 @@ pub(crate) struct Answered {
     pub(crate) generated: Generated,
     /// Its text without the reasoning.
     pub(crate) content: String,
+    /// Log-probabilities of its tokens, if they were asked for.
+    pub(crate) logprobs: Vec<Value>,
 }
 
 /// Makes an answer and writes it round by round.
@@ -79,17 +79,10 @@ pub(crate) fn answer(
     settings: &Settings,
     sink: &mut dyn Sink,
 ) -> Result<Answered> {
-    let request = Request {
-        prompt: prompt.ids,
-        sampling: settings.sampling.clone(),
-        choice: 0,
-        max_tokens: settings.max_tokens,
-        min_tokens: 0,
-        eos: loaded.text.model.eos.iter().collect(),
-        watch: None,
-        speculation: settings.speculation(loaded),
-    };
-    let mut writer = Writer { loaded, stream: prompt.stream, sink, tokens: 0, content: String::new() };
+    let Prompt { ids, stream } = prompt;
+    let speculation = settings.speculation(loaded);
+    let request = settings.answer.request(ids, &loaded.text.model, &stream, 0, speculation);
+    let mut writer = Writer { loaded, stream, sink, tokens: 0, content: String::new(), logprobs: Vec::new() };
     let mut written = Ok(());
     let answering = Answering::start();
     let generated = generate(loaded.models(), request, &mut |event| {
@@ -104,9 +97,9 @@ pub(crate) fn answer(
     });
     drop(answering);
     written.and_then(|()| writer.end()).map_err(write_failed)?;
-    let Writer { tokens, content, .. } = writer;
+    let Writer { tokens, content, logprobs, .. } = writer;
     match generated {
-        Ok(generated) => Ok(Answered { generated, content }),
+        Ok(generated) => Ok(Answered { generated, content, logprobs }),
         Err(error) if tokens == 0 => Err(error.into()),
         // What is on stdout looks like an answer; it is not a whole one.
         Err(error) => Err(error).with_context(|| format!("the answer broke off after {tokens} tokens")),
@@ -120,11 +113,14 @@ struct Writer<'a> {
     sink: &'a mut dyn Sink,
     tokens: usize,
     content: String,
+    logprobs: Vec<Value>,
 }
 
 impl Writer<'_> {
     fn round(&mut self, decisions: &[Decision], accepted: usize) -> io::Result<()> {
         self.tokens += decisions.len();
+        let tokenizer = &self.loaded.text.model.tokenizer;
+        self.logprobs.extend(decisions.iter().filter_map(|decision| logprobs(tokenizer, decision)));
         for (nth, Decision { token, .. }) in decisions.iter().enumerate() {
             // End tokens are no text, special or not.
             if self.loaded.text.model.eos.contains(*token) {
@@ -152,6 +148,19 @@ impl Writer<'_> {
         }
         Ok(())
     }
+}
+
+/// Token, log-probability, and the likeliest tokens in its place.
+fn logprobs(tokenizer: &Tokenizer, decision: &Decision) -> Option<Value> {
+    let one = |of: &TokenLogprob| {
+        let bytes = tokenizer.bytes(of.token).unwrap_or_default();
+        let text = String::from_utf8_lossy(bytes);
+        json!({"id": of.token.0, "token": text, "bytes": bytes, "logprob": of.logprob})
+    };
+    let logprobs = decision.logprobs.as_ref()?;
+    let mut value = one(&logprobs.emitted);
+    value["top"] = logprobs.top.iter().map(one).collect();
+    Some(value)
 }
 
 fn write_failed(error: io::Error) -> anyhow::Error {

@@ -1,14 +1,16 @@
 //! The command line.
 
-use std::sync::LazyLock;
+use std::{path::PathBuf, sync::LazyLock};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use mlxcel_core::{
-    Width,
+    TokenId, Width,
     family::DraftKind,
     sampling::{SamplingSettings, Seed},
+    speculative::AnswerSettings,
 };
+use serde_json::{Map, Value};
 
 use crate::values;
 
@@ -39,7 +41,7 @@ pub(crate) enum Command {
     /// On a terminal, without -p, it is a conversation.
     ///
     /// With a drafter the tokens are the same as without; there is less to wait for.
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     /// List the model families that this program knows.
     Families,
     /// Say what a checkpoint holds, without loading it.
@@ -74,6 +76,26 @@ pub(crate) struct RunArgs {
     #[arg(allow_negative_numbers = true)]
     pub(crate) max_tokens: usize,
 
+    /// Tokens before an end token may come, up to --max-tokens.
+    #[arg(long, value_name = "N", default_value = "0", value_parser = values::count, allow_negative_numbers = true)]
+    pub(crate) min_tokens: usize,
+
+    /// End the answer before this text; give the flag once for each.
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub(crate) stop: Vec<String>,
+
+    /// Let end tokens end nothing; the answer goes on to --max-tokens.
+    #[arg(long)]
+    pub(crate) ignore_eos: bool,
+
+    /// Tools that the chat template shows the model: a file with a JSON list of OpenAI's objects.
+    #[arg(long, value_name = "FILE", conflicts_with = "raw")]
+    pub(crate) tools: Option<PathBuf>,
+
+    /// Further variables of the chat template, a JSON object: {"enable_thinking": false} for one.
+    #[arg(long, value_name = "JSON", value_parser = values::object, conflicts_with = "raw")]
+    pub(crate) chat_template_kwargs: Option<Map<String, Value>>,
+
     /// How the closing line on stderr is written.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) stats: Stats,
@@ -96,16 +118,29 @@ pub(crate) struct RunArgs {
     pub(crate) speculation: SpeculationArgs,
 }
 
+impl RunArgs {
+    /// What is asked of the answer, not yet checked.
+    pub(crate) fn answer(&self) -> AnswerSettings {
+        AnswerSettings {
+            sampling: self.sampling.settings(),
+            stop: self.stop.clone(),
+            max_tokens: self.max_tokens,
+            min_tokens: self.min_tokens,
+            ignore_eos: self.ignore_eos,
+        }
+    }
+}
+
 /// Which models.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Models")]
 pub(crate) struct ModelArgs {
     /// The target: a folder, or owner/name in the Hugging Face cache [default: the pair inside the program].
-    #[arg(short, long, value_name = "MODEL")]
+    #[arg(short, long, value_name = "MODEL", value_parser = values::model())]
     pub(crate) model: Option<String>,
 
     /// Its drafter, named in the same way. Without one, decoding is classic.
-    #[arg(long, value_name = "MODEL", requires = "model")]
+    #[arg(long, value_name = "MODEL", value_parser = values::model(), requires = "model")]
     pub(crate) draft_model: Option<String>,
 
     /// How the drafter drafts [possible values: dflash].
@@ -133,12 +168,32 @@ pub(crate) struct SamplingArgs {
     pub(crate) top_p: f64,
 
     /// Keep this many of the likeliest tokens; 0 keeps all.
-    #[arg(long, value_name = "K", default_value = "0", value_parser = values::top_k, allow_negative_numbers = true)]
+    #[arg(long, value_name = "K", default_value = "0", value_parser = values::count, allow_negative_numbers = true)]
     pub(crate) top_k: usize,
 
     /// Keep tokens at least this probable relative to the likeliest, 0 to 1.
     #[arg(long, value_name = "P", default_value_t = 0.0, allow_negative_numbers = true)]
     pub(crate) min_p: f64,
+
+    /// Divide the logits of tokens in prompt and answer by this, or multiply those below 0; 0.01 to 100, 1 is off.
+    #[arg(long, value_name = "R", default_value_t = 1.0, allow_negative_numbers = true)]
+    pub(crate) repetition_penalty: f32,
+
+    /// Take this from the logit of each token that is in the answer, -2 to 2.
+    #[arg(long, value_name = "P", default_value_t = 0.0, allow_negative_numbers = true)]
+    pub(crate) presence_penalty: f32,
+
+    /// Take this from the logit of a token for every time it is in the answer, -2 to 2.
+    #[arg(long, value_name = "P", default_value_t = 0.0, allow_negative_numbers = true)]
+    pub(crate) frequency_penalty: f32,
+
+    /// Add VALUE, -100 to 100, to the logit of the token ID; give the flag once for each.
+    #[arg(long, value_name = "ID=VALUE", value_parser = values::logit_bias, allow_hyphen_values = true)]
+    pub(crate) logit_bias: Vec<(TokenId, f32)>,
+
+    /// Log-probabilities of the tokens and of the N likeliest in their places, 0 to 20, in the line of --stats json.
+    #[arg(long, value_name = "N", value_parser = values::count, allow_negative_numbers = true)]
+    pub(crate) logprobs: Option<usize>,
 
     /// Seed of the noise, a 64-bit integer [default: drawn, and named in the closing line].
     #[arg(long, value_name = "SEED", value_parser = values::seed, allow_negative_numbers = true)]
@@ -153,8 +208,12 @@ impl SamplingArgs {
             top_k: self.top_k,
             top_p: self.top_p,
             min_p: self.min_p,
+            repetition_penalty: self.repetition_penalty,
+            presence_penalty: self.presence_penalty,
+            frequency_penalty: self.frequency_penalty,
+            logit_bias: self.logit_bias.clone(),
             seed: self.seed,
-            ..SamplingSettings::default()
+            logprobs: self.logprobs,
         }
     }
 }

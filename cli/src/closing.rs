@@ -3,13 +3,19 @@
 use mlxcel_core::speculative::{Finish, Generated, Report};
 use serde_json::{Value, json};
 
-use crate::args::Stats;
+use crate::{answer::Answered, args::Stats};
 
 /// The line that ends an answer, without a newline.
-pub(crate) fn line(generated: &Generated, stats: Stats) -> String {
+pub(crate) fn line(answered: &Answered, stats: Stats) -> String {
     match stats {
-        Stats::Text => text(generated),
-        Stats::Json => json(generated).to_string(),
+        Stats::Text => text(&answered.generated),
+        Stats::Json => {
+            let mut line = json(&answered.generated);
+            if !answered.logprobs.is_empty() {
+                line["logprobs"] = answered.logprobs.clone().into();
+            }
+            line.to_string()
+        }
     }
 }
 

@@ -2,14 +2,16 @@
 //!
 //! One line with what failed, a line for each cause, and a `hint:` where a fix is known.
 
-use std::{fmt::Write as _, process::ExitCode};
+use std::{borrow::Cow, fmt::Write as _, process::ExitCode};
 
-use mlxcel_core::{Error, checkpoint::CheckpointError, family::StartError, sampling::SettingsError};
+use mlxcel_core::{
+    Error, checkpoint::CheckpointError, family::StartError, speculative::AnswerError, text::TextError,
+};
 
 use crate::notes::to_stderr;
 
 const FAILURE: u8 = 1;
-/// A command line that cannot be served.
+/// A command line that cannot be served: a flag, its value, or the prompt is at fault.
 pub(crate) const USAGE: u8 = 2;
 /// As a shell reports SIGINT.
 pub(crate) const INTERRUPTED: u8 = 130;
@@ -27,10 +29,17 @@ pub(crate) enum Quiet {
     ReaderGone,
 }
 
-/// A command line that cannot be served.
+/// A command line that cannot be served: a flag, its value, or the prompt is at fault.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct Usage(pub(crate) &'static str);
+pub(crate) struct Usage(Cow<'static, str>);
+
+impl Usage {
+    /// Says what is at fault; a `hint: ` may follow in a line of its own.
+    pub(crate) fn new(message: impl Into<Cow<'static, str>>) -> Self {
+        Self(message.into())
+    }
+}
 
 /// Found at the start: an answer would be made and lost.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
@@ -53,9 +62,13 @@ fn code(error: &anyhow::Error) -> u8 {
     }
     let usage = error.chain().any(|cause| {
         cause.is::<Usage>()
-            || cause.is::<SettingsError>()
+            || cause.is::<AnswerError>()
             || cause.is::<StartError>()
-            || matches!(cause.downcast_ref(), Some(Error::WidthOverLimit { .. } | Error::EmptyPrompt))
+            || cause.downcast_ref().is_some_and(TextError::is_request)
+            || matches!(
+                cause.downcast_ref(),
+                Some(Error::WidthOverLimit { .. } | Error::EmptyPrompt | Error::PromptTooLong { .. })
+            )
     });
     if usage { USAGE } else { FAILURE }
 }
@@ -103,7 +116,7 @@ fn checkpoint_hint(cause: &(dyn std::error::Error + 'static)) -> Option<String> 
 mod tests {
     use super::*;
     use anyhow::Context as _;
-    use mlxcel_core::sampling::SamplingSettings;
+    use mlxcel_core::{sampling::SamplingSettings, speculative::AnswerSettings, text::TemplateError};
 
     fn with_context<E: std::error::Error + Send + Sync + 'static>(error: E) -> anyhow::Error {
         Err::<(), _>(error).context("cannot load the target models/x").unwrap_err()
@@ -138,12 +151,19 @@ mod tests {
 
     #[test]
     fn exit_codes_tell_kinds_apart() {
-        let settings = SamplingSettings { top_p: 0.0, ..Default::default() }.validate(1).unwrap_err();
+        let sampling = SamplingSettings { top_p: 0.0, ..Default::default() };
+        let answer =
+            AnswerSettings { sampling, stop: vec![], max_tokens: 1, min_tokens: 0, ignore_eos: false };
+        let settings = answer.check(1).unwrap_err();
+        let raised = TextError::from(TemplateError::Raised { message: "no".into() });
         for (error, expected) in [
             (with_context(settings), USAGE),
             (with_context(Error::WidthOverLimit { found: 17, limit: 16 }), USAGE),
             (with_context(StartError::NeedsDrafter { flag: "--draft-kind" }), USAGE),
-            (with_context(Usage("no")), USAGE),
+            (with_context(Error::PromptTooLong { tokens: 9, context: 8 }), USAGE),
+            (with_context(raised), USAGE),
+            (with_context(TextError::from(TemplateError::Missing)), FAILURE),
+            (with_context(Usage::new("no")), USAGE),
             (with_context(Error::EmptySegment), FAILURE),
             (with_context(Quiet::Interrupted), INTERRUPTED),
             (Quiet::ReaderGone.into(), READER_GONE),

@@ -47,7 +47,7 @@ pub fn run(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> 
         return error::exit(&error::StdoutClosed.into());
     }
     let result = match cli.command {
-        Command::Run(args) => commands::run(args),
+        Command::Run(args) => commands::run(*args),
         Command::Families => commands::families(),
         Command::Inspect(args) => commands::inspect(&args),
         Command::Bench(args) => commands::bench(&args),

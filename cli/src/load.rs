@@ -41,7 +41,7 @@ pub(crate) struct Loaded {
 /// Text in and out of the target.
 pub(crate) struct Text {
     /// What the checkpoint says about text.
-    pub(crate) model: TextModel,
+    pub(crate) model: Arc<TextModel>,
     /// The token that starts every text, if the model has one.
     pub(crate) bos: Option<String>,
 }
@@ -138,7 +138,7 @@ impl Text {
         let files = TextFiles::load(read)?;
         let model = TextModel::load(&files)?;
         let bos = files.bos_token()?.filter(|token| model.tokenizer.added_id(token).is_some());
-        Ok(Self { model, bos })
+        Ok(Self { model: Arc::new(model), bos })
     }
 }
 
@@ -184,7 +184,7 @@ fn embedded(name: String, files: mlxcel_demo::Files) -> Result<Named> {
 #[cfg(not(feature = "demo"))]
 fn demo_target() -> Result<Named> {
     let usage = "no model: this program was built without the pair inside\nhint: name a model with -m";
-    Err(Usage(usage).into())
+    Err(Usage::new(usage).into())
 }
 
 #[cfg(not(feature = "demo"))]

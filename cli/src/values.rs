@@ -1,10 +1,27 @@
 //! Values of flags, read with a message that says what would be right.
 
+use std::ffi::OsString;
+
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use mlxcel_core::{
-    Width,
+    TokenId, Width,
     family::{DraftKind, StartError},
-    sampling::Seed,
+    sampling::{Seed, bias_id},
 };
+use serde_json::{Map, Value};
+
+/// A model's name: a path or `owner/name`.
+pub(crate) fn model() -> impl TypedValueParser<Value = String> {
+    OsStringValueParser::new().try_map(model_name)
+}
+
+fn model_name(name: OsString) -> Result<String, &'static str> {
+    match name.into_string() {
+        Ok(name) if name.is_empty() => Err("it is empty, expected a folder or owner/name"),
+        Ok(name) => Ok(name),
+        Err(_) => Err("the name is not UTF-8: rename the folder, or link to it by another name"),
+    }
+}
 
 /// A width: rows of a block, at least 1. The drafter has the other limit.
 pub(crate) fn width(text: &str) -> Result<Width, String> {
@@ -31,9 +48,26 @@ pub(crate) fn threads(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(fits).ok_or_else(|| "expected a number of threads, 1 to 1024".to_owned())
 }
 
-/// How many tokens top-k keeps.
-pub(crate) fn top_k(text: &str) -> Result<usize, String> {
+/// A number of tokens.
+pub(crate) fn count(text: &str) -> Result<usize, String> {
     text.parse().map_err(|_| "expected a number of tokens, 0 or more".to_owned())
+}
+
+/// `ID=VALUE`: what is added to the logit of a token.
+pub(crate) fn logit_bias(text: &str) -> Result<(TokenId, f32), String> {
+    let (id, value) = text.split_once('=').ok_or("expected ID=VALUE")?;
+    let id = bias_id(id).map_err(|error| error.to_string())?;
+    let value = value.parse().map_err(|_| format!("expected a number after {id}=, not {value:?}"))?;
+    Ok((id, value))
+}
+
+/// A JSON object.
+pub(crate) fn object(text: &str) -> Result<Map<String, Value>, String> {
+    match serde_json::from_str(text) {
+        Ok(Value::Object(fields)) => Ok(fields),
+        Ok(_) => Err("expected a JSON object".to_owned()),
+        Err(error) => Err(format!("expected a JSON object: {error}")),
+    }
 }
 
 /// A seed: any integer of 64 bits, signed or not, by its bits.
@@ -54,6 +88,24 @@ mod tests {
         assert_eq!(seed("7"), Ok(Seed(7)));
         for odd in ["", "1.5", "1e3", "18446744073709551616", "-9223372036854775809"] {
             assert!(seed(odd).is_err(), "{odd}");
+        }
+    }
+
+    #[test]
+    fn a_bias_names_a_token_and_a_number() {
+        assert_eq!(logit_bias("5=-1.5"), Ok((TokenId(5), -1.5)));
+        for odd in ["", "5", "=1", "5=", "5=x", "-1=5", "1.5=5", "abc=5", "5 = 1", "99999999999=1"] {
+            assert!(logit_bias(odd).is_err(), "{odd}");
+        }
+        // Ranges are the core's to check: a NaN comes through.
+        assert!(logit_bias("5=nan").unwrap().1.is_nan());
+    }
+
+    #[test]
+    fn an_object_is_nothing_else() {
+        assert_eq!(object(r#"{"a": 1}"#).unwrap()["a"], 1);
+        for odd in ["", "[]", "1", "{", "{\"a\": 1} x"] {
+            assert!(object(odd).is_err(), "{odd}");
         }
     }
 

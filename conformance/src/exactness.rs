@@ -43,6 +43,7 @@ pub fn same_run(found: &Run, expected: &Run) -> Check {
         found.finish,
         expected.finish
     );
+    ensure!(found.text == expected.text, "the text is {:?}, classic gives {:?}", found.text, expected.text);
     same_contents(&found.state, &expected.state)
 }
 

@@ -60,6 +60,11 @@ macro_rules! suite {
             }
 
             #[test]
+            fn all_settings_mixed_change_nothing() {
+                holds(|| family().mixed(Scope::from_env()));
+            }
+
+            #[test]
             fn blocks_are_chains() {
                 holds(|| family().random(suite::blocks_of));
             }

@@ -14,6 +14,7 @@ pub mod golden;
 mod guided;
 mod inherit;
 pub mod load;
+pub mod mixed;
 pub mod pair;
 pub mod pairing;
 pub mod plants;
@@ -23,6 +24,7 @@ pub mod rollback;
 pub mod rounds;
 mod scope;
 pub mod scripted;
+pub mod spelling;
 pub mod suite;
 pub mod text;
 

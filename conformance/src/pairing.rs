@@ -18,7 +18,7 @@ pub struct Misfit {
 
 /// All kinds of refusal. A new variant fails to compile in [`kind`] until it is listed here and reached by a family.
 pub const KINDS: [&str; 9] =
-    ["Family", "Hidden", "Layers", "Vocab", "NoTaps", "TapOrder", "TapRange", "MaskToken", "Width"];
+    ["Family", "Hidden", "Layers", "Vocab", "NoTaps", "TapTwice", "TapRange", "MaskToken", "Width"];
 
 /// The name of a refusal.
 pub fn kind(error: &PairingError) -> &'static str {
@@ -28,7 +28,7 @@ pub fn kind(error: &PairingError) -> &'static str {
         PairingError::Layers { .. } => "Layers",
         PairingError::Vocab { .. } => "Vocab",
         PairingError::NoTaps => "NoTaps",
-        PairingError::TapOrder { .. } => "TapOrder",
+        PairingError::TapTwice { .. } => "TapTwice",
         PairingError::TapRange { .. } => "TapRange",
         PairingError::MaskToken { .. } => "MaskToken",
         PairingError::Width { .. } => "Width",

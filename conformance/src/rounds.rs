@@ -6,7 +6,8 @@ use mlxcel_core::{
     TokenId, Width,
     family::Output,
     sampling::{Decision, SamplingSettings, Vocabulary},
-    speculative::{Finish, Models, Report, Request, Sequence, Speculation, Step, Watch},
+    speculative::{AnswerSettings, Finish, Models, Report, Request, Sequence, Speculation, Step, Watch},
+    text::{SpecialTokens, StopMatcher, TextModel},
 };
 
 use crate::{Check, Failure, ensure};
@@ -28,6 +29,17 @@ pub struct Ask {
     pub eos: Vec<TokenId>,
     /// A stop that ends the answer with this many tokens.
     pub stop_after: Option<usize>,
+    /// What the tokens say, and stop strings, which count where `stop_after` is not given.
+    pub spelled: Option<Spelled>,
+}
+
+/// Tokens as text.
+#[derive(Clone, Debug)]
+pub struct Spelled {
+    /// What tokens stand for.
+    pub text: Arc<TextModel>,
+    /// Strings that end an answer.
+    pub stops: Vec<String>,
 }
 
 impl Ask {
@@ -41,23 +53,56 @@ impl Ask {
             min_tokens: 0,
             eos: Vec::new(),
             stop_after: None,
+            spelled: None,
         }
     }
 
     /// The request, for blocks of `width` rows; `None` asks for no speculation.
     pub fn request(&self, vocabulary: &Vocabulary, width: Option<Width>) -> Result<Request, Failure> {
-        let sampling = self.sampling.clone().validate(vocabulary.columns());
-        let watch = self.stop_after.map(|left| Box::new(Countdown(left)) as Box<dyn Watch>);
-        Ok(Request {
-            prompt: self.prompt.clone(),
-            sampling: sampling.map_err(|error| Failure::Fixture(error.to_string()))?,
-            choice: self.choice,
+        let settings = AnswerSettings {
+            sampling: self.sampling.clone(),
+            stop: self.spelled.as_ref().map(|spelled| spelled.stops.clone()).unwrap_or_default(),
             max_tokens: self.max_tokens,
             min_tokens: self.min_tokens,
-            eos: self.eos.clone(),
-            watch,
-            speculation: width.map_or(Speculation::Off, Speculation::Fixed),
-        })
+            ignore_eos: false,
+        };
+        let checked =
+            settings.check(vocabulary.columns()).map_err(|error| Failure::Fixture(error.to_string()))?;
+        let speculation = width.map_or(Speculation::Off, Speculation::Fixed);
+        let mut request = match &self.spelled {
+            Some(spelled) => {
+                let stream = spelled.text.raw_stream(checked.stops(), SpecialTokens::Skip);
+                checked.request(self.prompt.clone(), &spelled.text, &stream, self.choice, speculation)
+            }
+            None => Request {
+                prompt: self.prompt.clone(),
+                sampling: checked.sampling().clone(),
+                choice: self.choice,
+                max_tokens: self.max_tokens,
+                min_tokens: self.min_tokens,
+                eos: Vec::new(),
+                watch: None,
+                speculation,
+            },
+        };
+        request.eos.clone_from(&self.eos);
+        if let Some(left) = self.stop_after {
+            request.watch = Some(Box::new(Countdown(left)));
+        }
+        Ok(request)
+    }
+
+    /// The text of an answer, as it is sent: without end tokens, up to the stop string.
+    pub fn text_of(&self, answer: &[TokenId]) -> Result<String, Failure> {
+        let Some(Spelled { text, stops }) = &self.spelled else { return Ok(String::new()) };
+        let stops = StopMatcher::new(if self.stop_after.is_some() { &[] } else { stops.as_slice() });
+        let stops = stops.map_err(|error| Failure::Fixture(error.to_string()))?;
+        let mut stream = text.raw_stream(stops, SpecialTokens::Skip);
+        let words = answer.iter().filter(|token| !self.eos.contains(token));
+        let mut pieces: Vec<_> =
+            words.flat_map(|token| stream.push(&text.tokenizer, *token).pieces).collect();
+        pieces.extend(stream.finish());
+        Ok(pieces.into_iter().map(|piece| piece.text).collect())
     }
 }
 
@@ -81,6 +126,8 @@ pub struct Run {
     pub finish: Finish,
     /// The counters.
     pub report: Report,
+    /// The text of the answer, if the request says what its tokens stand for.
+    pub text: String,
     /// What the state holds at the end, layer by layer.
     pub state: Vec<Vec<f32>>,
 }
@@ -134,7 +181,8 @@ pub fn run(models: Models<'_>, ask: &Ask, width: Option<Width>) -> Result<Run, F
     };
     let report = sequence.report().clone();
     let state = sequence.state().contents()?;
-    let run = Run { decisions, rounds, finish, report, state };
+    let tokens: Vec<_> = decisions.iter().map(|decision| decision.token).collect();
+    let run = Run { text: ask.text_of(&tokens)?, decisions, rounds, finish, report, state };
     counters(&run, ask)?;
     Ok(run)
 }

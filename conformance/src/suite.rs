@@ -8,6 +8,7 @@ use mlxcel_core::{TokenId, Width};
 use crate::{
     At as _, Check, Failure, Scope, abandon, batch, clipping,
     exactness::{self, block_equals_chain, same_as_classic},
+    mixed,
     pair::Pair,
     pairing::{self, Misfit},
     random::{self, RandomPair},
@@ -45,6 +46,15 @@ impl Family {
     pub fn clipping(&self) -> Check {
         for (seed, pair) in (self.random)().iter().enumerate() {
             clipping_of(pair.load().at(pair.name)?, seed as u64).at(pair.name)?;
+        }
+        Ok(())
+    }
+
+    /// [`mixed::mixed_of`] on every random pair.
+    pub fn mixed(&self, scope: Scope) -> Check {
+        let cases = if scope == Scope::Full { 60 } else { 6 };
+        for (seed, pair) in (self.random)().iter().enumerate() {
+            mixed::mixed_of(pair.load().at(pair.name)?, seed as u64, cases).at(pair.name)?;
         }
         Ok(())
     }

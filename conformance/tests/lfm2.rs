@@ -10,7 +10,7 @@ use mlxcel_lfm2 as _;
 conformance::suite!(lfm2 {
     golden: {
         exact: ["lfm2/f32"],
-        reference: ["lfm2/bf16", "lfm2/mlx-affine4-mixed"],
+        reference: ["lfm2/bf16", "lfm2/mlx-affine4-mixed", "lfm2/mlx-mxfp4"],
         drafters: [("lfm2_dspark/f32", "lfm2/f32", F32), ("lfm2_dspark/bf16", "lfm2/bf16", Bf16)]
     },
     model_types: &["lfm2"],

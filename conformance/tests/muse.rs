@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 conformance::suite!(muse {
     golden: {
         exact: ["muse_glimmer/f32"],
-        reference: ["muse_glimmer/bf16"],
+        reference: ["muse_glimmer/bf16", "muse_glimmer/mlx-affine8", "muse_glimmer/mlx-nvfp4"],
         drafters: [("muse_glimmer_assistant/f32", "muse_glimmer/f32", F32)]
     },
     model_types: &["muse_glimmer", "muse_glimmer_text"],

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 conformance::suite!(qwen {
     golden: {
         exact: ["qwen3_5/f32"],
-        reference: ["qwen3_5/bf16"],
+        reference: ["qwen3_5/bf16", "qwen3_5/mlx-affine4-g32", "qwen3_5/mlx-mxfp8"],
         drafters: [
             ("qwen3_5_dflash/full/f32", "qwen3_5/f32", F32),
             ("qwen3_5_dflash/sliding/f32", "qwen3_5/f32", F32)

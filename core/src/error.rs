@@ -87,6 +87,12 @@ pub enum Error {
         /// Taps wanted.
         expected: usize,
     },
+    /// A drafter panicked.
+    #[error("a panic: {what}")]
+    Panicked {
+        /// Its message.
+        what: String,
+    },
     /// A block wider than the drafter was trained for.
     #[error("a block of {found} rows is over the limit of this drafter\nhint: use a width of 1 to {limit}")]
     WidthOverLimit {

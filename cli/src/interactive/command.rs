@@ -5,8 +5,10 @@ pub(super) const HELP: &str = "\
 /help                this text
 /clear               start a new conversation
 /system [TEXT]       set the system message, for a new conversation; without TEXT, show it
-/set [NAME VALUE]    change a setting: temp, top-p, top-k, min-p, seed, max-tokens, draft-block-size, draft (on, off);
-                     without NAME, show them
+/set [NAME [VALUE]]  change a setting: temp, top-p, top-k, min-p, repetition-penalty, presence-penalty,
+                     frequency-penalty, logit-bias (ID=VALUE,... or none), seed (a number or none), max-tokens,
+                     min-tokens, stop (a text, a JSON list, or none), ignore-eos (on, off), draft-block-size,
+                     draft (on, off); without VALUE, show it; without NAME, show them all
 /stats               what the last answer cost, and what speculation gave
 /exit                leave (also Ctrl-D)
 A line that ends with \\ goes on in the next one; so does everything between \"\"\" and \"\"\".
@@ -24,6 +26,8 @@ pub(super) enum Input<'a> {
     System(&'a str),
     /// Show the settings.
     ShowSettings,
+    /// Show one setting.
+    ShowSetting(&'a str),
     Set {
         name: &'a str,
         value: &'a str,
@@ -51,7 +55,7 @@ pub(super) fn parse(text: &str) -> Input<'_> {
         ("set", "") => Input::ShowSettings,
         ("set", setting) => match setting.split_once(char::is_whitespace) {
             Some((name, value)) => Input::Set { name, value: value.trim() },
-            None => Input::Unknown(text),
+            None => Input::ShowSetting(setting),
         },
         ("stats", "") => Input::Stats,
         ("exit", "") => Input::Exit,
@@ -72,7 +76,7 @@ mod tests {
             ("/system  be brief ", Input::System("be brief")),
             ("/set", Input::ShowSettings),
             ("/set temp  0.7", Input::Set { name: "temp", value: "0.7" }),
-            ("/set temp", Input::Unknown("/set temp")),
+            ("/set temp", Input::ShowSetting("temp")),
             ("/stats", Input::Stats),
             ("/exit", Input::Exit),
             ("/exit now", Input::Unknown("/exit now")),

@@ -3,7 +3,6 @@
 use std::io;
 
 use anyhow::Result;
-use mlxcel_core::speculative::Generated;
 use serde_json::Value;
 
 use super::{
@@ -12,20 +11,20 @@ use super::{
     settings,
 };
 use crate::{
-    answer::{Settings, answer},
+    answer::{Answered, Settings, answer},
     args::{RunArgs, Stats},
     closing,
     error::{self, Quiet},
     load::Loaded,
     notes::to_stderr,
-    prompt::{self, Prompt},
+    prompt::{self, Beside, Prompt},
     screen::{Look, Screen},
 };
 
 /// A conversation until the user leaves.
-pub(crate) fn converse(args: RunArgs, loaded: &Loaded) -> Result<()> {
+pub(crate) fn converse(args: RunArgs, tools: Vec<Value>, loaded: &Loaded) -> Result<()> {
     let mut editor = Editor::new()?;
-    let mut session = Session { args, loaded, messages: Vec::new(), last: None };
+    let mut session = Session { args, tools, loaded, messages: Vec::new(), last: None };
     to_stderr("/help lists the commands, /exit or Ctrl-D leaves\n");
     if session.args.speculation.show_speculation {
         to_stderr(&format!("{}\n", Look::of_stdout(true).legend()));
@@ -53,10 +52,12 @@ pub(crate) fn converse(args: RunArgs, loaded: &Loaded) -> Result<()> {
 struct Session<'a> {
     /// As the user set them.
     args: RunArgs,
+    /// Tools that the model is shown.
+    tools: Vec<Value>,
     loaded: &'a Loaded,
     /// User and assistant in turn; the system message is not among them.
     messages: Vec<Value>,
-    last: Option<Generated>,
+    last: Option<Answered>,
 }
 
 impl Session<'_> {
@@ -75,7 +76,8 @@ impl Session<'_> {
             Input::ShowSettings => to_stderr(&settings::show(&self.args)),
             Input::Set { name, value } => {
                 let drafter = self.loaded.drafter.as_ref().map(|drafter| drafter.spec());
-                if let Err(why) = settings::set(&mut self.args, drafter, name, value) {
+                let vocabulary = self.loaded.vocabulary.end();
+                if let Err(why) = settings::set(&mut self.args, drafter, vocabulary, name, value) {
                     to_stderr(&format!("{why}\n"));
                 }
             }
@@ -83,6 +85,7 @@ impl Session<'_> {
                 let line = self.last.as_ref().map(|last| closing::line(last, Stats::Text));
                 to_stderr(&format!("{}\n", line.as_deref().unwrap_or("no answer yet")));
             }
+            Input::ShowSetting(name) => to_stderr(&settings::show_one(&self.args, name)),
             Input::Unknown(text) => to_stderr(&format!("{text}: no such command; /help lists them\n")),
             Input::Exit | Input::Empty => {}
         }
@@ -91,8 +94,8 @@ impl Session<'_> {
 
     fn reply(&mut self, text: &str) -> Result<()> {
         self.messages.push(prompt::message("user", text));
-        let replied = self.prompt(text).and_then(|prompt| {
-            let settings = Settings::of(&self.args)?;
+        let replied = Settings::of(&self.args, self.loaded.vocabulary.end()).and_then(|settings| {
+            let prompt = self.prompt(text, &settings)?;
             let look = Look::of_stdout(self.args.speculation.show_speculation);
             answer(self.loaded, prompt, &settings, &mut Screen::new(io::stdout().lock(), look))
         });
@@ -102,7 +105,7 @@ impl Session<'_> {
                 if answered.generated.finish.is_none() {
                     to_stderr("stopped\n");
                 }
-                self.last = Some(answered.generated);
+                self.last = Some(answered);
                 Ok(())
             }
             // An answer that failed is no part of the conversation, nor is what it was to answer.
@@ -114,14 +117,16 @@ impl Session<'_> {
     }
 
     /// The whole conversation; the message alone where the model knows no conversations.
-    fn prompt(&self, text: &str) -> Result<Prompt> {
+    fn prompt(&self, text: &str, settings: &Settings) -> Result<Prompt> {
+        let stops = || settings.answer.stops();
         if !self.args.raw {
             let system = self.args.system.iter().map(|system| prompt::message("system", system));
             let messages: Vec<_> = system.chain(self.messages.iter().cloned()).collect();
-            if let Some(prompt) = prompt::chat(&self.loaded.text, &messages)? {
+            let beside = Beside { tools: &self.tools, kwargs: self.args.chat_template_kwargs.as_ref() };
+            if let Some(prompt) = prompt::chat(&self.loaded.text, &messages, beside, stops())? {
                 return Ok(prompt);
             }
         }
-        prompt::raw(&self.loaded.text, text)
+        prompt::raw(&self.loaded.text, text, stops())
     }
 }

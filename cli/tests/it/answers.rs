@@ -90,3 +90,93 @@ fn accepted_tokens_are_marked() {
     assert!(!marked.stdout.starts_with('⟦'), "the first token is the target's own");
     assert_eq!(marked.stdout.replace(['⟦', '⟧'], ""), plain.stdout);
 }
+
+const FIBONACCI: [&str; 7] = ["--raw", "-p", "def fibonacci(n):", "-n", "40", "--stats", "json"];
+
+/// The answer to [`FIBONACCI`] with more flags, and its closing line; the same with speculation and without.
+fn fibonacci(more: &[&str]) -> (String, Value) {
+    let speculative = answer(&[&FIBONACCI, more].concat());
+    let classic = answer(&[&FIBONACCI, more, &["--no-draft"]].concat());
+    assert_eq!(speculative.stdout, classic.stdout, "{more:?}");
+    let (speculative, classic) = (stats(&speculative), stats(&classic));
+    for field in ["tokens", "finish", "logprobs"] {
+        assert_eq!(speculative[field], classic[field], "{more:?}: {field}");
+    }
+    (answer(&[&FIBONACCI, more].concat()).stdout, speculative)
+}
+
+#[test]
+fn a_stop_string_ends_the_answer_before_it() {
+    let (whole, _) = fibonacci(&[]);
+    let stop = &whole[20..23];
+    let (text, stats) = fibonacci(&["--stop", "never in it", "--stop", stop]);
+    let before = whole.split(stop).next().unwrap();
+    assert_eq!(text.trim_end_matches('\n'), before.trim_end_matches('\n'));
+    assert_eq!(stats["finish"], "stop");
+    assert!(stats["tokens"].as_u64().unwrap() < 40);
+}
+
+#[test]
+fn penalties_and_biases_change_the_answer() {
+    let (plain, whole) = fibonacci(&["--logprobs", "0"]);
+    for flags in [["--repetition-penalty", "1.5"], ["--presence-penalty", "2"], ["--frequency-penalty", "2"]]
+    {
+        assert_ne!(fibonacci(&flags).0, plain, "{flags:?}");
+    }
+    let first = whole["logprobs"][0]["id"].as_u64().unwrap();
+    let banned = format!("{first}=-100");
+    let (_, stats) = fibonacci(&["--logprobs", "0", "--logit-bias", &banned]);
+    let ids: Vec<_> =
+        stats["logprobs"].as_array().unwrap().iter().map(|token| token["id"].as_u64()).collect();
+    assert!(!ids.contains(&Some(first)), "{first} is in {ids:?}");
+}
+
+#[test]
+fn end_tokens_can_be_put_off_or_ignored() {
+    let finish = |more: &[&str]| {
+        let fixed = ["-p", "ls", "-n", "60", "--stats", "json"];
+        let ended = stats(&answer(&[&fixed, more].concat()));
+        (ended["finish"].as_str().unwrap().to_owned(), ended["tokens"].as_u64().unwrap())
+    };
+    let (reason, tokens) = finish(&[]);
+    assert_eq!(reason, "stop");
+    let least = (tokens + 1).to_string();
+    assert!(finish(&["--min-tokens", &least]).1 > tokens);
+    assert_eq!(finish(&["--ignore-eos"]), ("length".to_owned(), 60));
+}
+
+#[test]
+fn log_probabilities_of_every_token() {
+    let (text, stats) = fibonacci(&["--logprobs", "2"]);
+    let logprobs = stats["logprobs"].as_array().unwrap();
+    assert_eq!(logprobs.len() as u64, stats["tokens"].as_u64().unwrap());
+    let mut bytes = Vec::new();
+    for token in logprobs {
+        let (logprob, top) = (token["logprob"].as_f64().unwrap(), token["top"].as_array().unwrap());
+        assert!(logprob <= 0.0 && top.len() == 2, "{token}");
+        assert_eq!((&top[0]["id"], &top[0]["logprob"]), (&token["id"], &token["logprob"]), "greedy");
+        assert!(top[0]["logprob"].as_f64() >= top[1]["logprob"].as_f64(), "{token}");
+        bytes.extend(token["bytes"].as_array().unwrap().iter().map(|byte| byte.as_u64().unwrap() as u8));
+    }
+    assert!(logprobs.iter().any(|token| token["logprob"].as_f64().unwrap() < 0.0));
+    assert_eq!(String::from_utf8(bytes).unwrap().trim_end(), text.trim_end());
+}
+
+#[test]
+fn the_template_gets_tools_and_variables() {
+    let folder = Folder::new();
+    let template =
+        "{% for t in tools or [] %}{{ t.function.name }} {% endfor %}{{ style }}{{ messages[0].content }}";
+    let model = folder.target("target", |folder| {
+        std::fs::write(folder.join("chat_template.jinja"), template).unwrap();
+    });
+    let tools = folder.path("tools.json");
+    std::fs::write(&tools, r#"[{"type": "function", "function": {"name": "weather"}}]"#).unwrap();
+    let tokens = |more: &[&str]| {
+        let fixed = ["-m", &model, "-p", "Hi", "-n", "1", "--stats", "json"];
+        stats(&answer(&[&fixed, more].concat()))["prompt_tokens"].as_u64().unwrap()
+    };
+    let plain = tokens(&[]);
+    assert!(tokens(&["--tools", &tools]) > plain);
+    assert!(tokens(&["--chat-template-kwargs", r#"{"style": "with some style, please"}"#]) > plain);
+}

@@ -89,9 +89,41 @@ fn closed_stdin_and_odd_bytes_are_refused() {
     assert!(closed.stderr.starts_with("error: the prompt is empty\nhint: "), "{closed:?}");
 
     let odd = run_with(b"caf\xe9", &["run"]);
-    assert_eq!(odd.code, Some(1), "{odd:?}");
-    insta::assert_snapshot!(odd.stderr, @r"
-    error: the prompt on stdin is not UTF-8
-      caused by: incomplete utf-8 byte sequence from index 3
-    ");
+    assert_eq!(odd.code, Some(2), "{odd:?}");
+    insta::assert_snapshot!(odd.stderr, @"error: the prompt on stdin is not UTF-8: incomplete utf-8 byte sequence from index 3");
+}
+
+#[test]
+fn stdin_without_its_last_newline_is_the_flag_raw_or_not() {
+    for raw in [&[][..], &["--raw"]] {
+        let fixed = [&["run", "-n", "12", "-q"], raw].concat();
+        let flag = end(command(&[&fixed[..], &["-p", "import os"]].concat()).spawn().unwrap());
+        let stdin = run_with(b"import os\n", &fixed);
+        assert_eq!((flag.code, &flag.stdout), (Some(0), &stdin.stdout), "{raw:?}");
+    }
+}
+
+#[test]
+fn a_prompt_that_no_model_reads_is_refused_at_once() {
+    let text = vec![b'a'; 9 << 20];
+    for raw in [&["run"][..], &["run", "--raw"]] {
+        let ended = run_with(&text, raw);
+        assert_eq!(ended.code, Some(2), "{ended:?}");
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(ended.stderr, @r"
+            error: the prompt has more than 8388608 bytes of text, and no model reads so much
+            hint: shorten the prompt
+            ");
+        }
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_model_whose_name_is_no_text_is_refused() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let name = std::ffi::OsStr::from_bytes(b"caf\xe9");
+    let ended = end(command(&["run", "-p", "Hi", "-m"]).arg(name).spawn().unwrap());
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    assert!(ended.stderr.contains("the name is not UTF-8"), "{ended:?}");
 }

@@ -111,10 +111,9 @@ pub fn misfits(config: &Value) -> Vec<Misfit> {
         with("Layers", &set("num_target_layers", json!(17))),
         with("Vocab", &set("vocab_size", json!(65))),
         with("NoTaps", &set("target_layer_ids", json!([]))),
-        with("TapOrder", &set("target_layer_ids", json!([1, 1]))),
-        with("TapOrder", &set("target_layer_ids", json!([2, 0]))),
+        with("TapTwice", &set("target_layer_ids", json!([1, 1]))),
         // The last layer's residual stream is known normed only.
-        with("TapRange", &set("target_layer_ids", json!([0, 3]))),
+        with("TapRange", &set("target_layer_ids", json!([0, 4]))),
         with("TapRange", &set("target_layer_ids", json!([0, 200]))),
         with("MaskToken", &set("mask_token_id", json!(64))),
         with("Width", &set("block_size", json!(1))),

@@ -115,10 +115,8 @@ pub fn misfits(config: &Value) -> Vec<Misfit> {
         with("Layers", &|config| config["dflash_config"]["num_target_layers"] = json!(17)),
         with("Vocab", &|config| config["vocab_size"] = json!(65)),
         with("NoTaps", &taps(json!([]))),
-        with("TapOrder", &taps(json!([1, 1]))),
-        with("TapOrder", &taps(json!([2, 0]))),
-        // The last layer's residual stream is known normed only.
-        with("TapRange", &taps(json!([0, 3]))),
+        with("TapTwice", &taps(json!([1, 1]))),
+        with("TapRange", &taps(json!([0, 4]))),
         with("TapRange", &taps(json!([0, 200]))),
         with("MaskToken", &|config| config["dflash_config"]["mask_token_id"] = config["vocab_size"].clone()),
         with("Width", &|config| {

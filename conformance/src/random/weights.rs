@@ -22,6 +22,11 @@ impl Numbers {
         z ^ (z >> 31)
     }
 
+    /// A number from 0 to `end` − 1; 0 if there is none.
+    pub fn below(&mut self, end: usize) -> usize {
+        (self.next_u64() % end.max(1) as u64) as usize
+    }
+
     /// A number of mean 0 and standard deviation 1, uniform.
     pub fn unit(&mut self) -> f32 {
         let bits = self.next_u64() >> 40;

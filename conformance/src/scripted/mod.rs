@@ -6,10 +6,12 @@
 
 mod drafter;
 mod script;
+mod spoken;
 mod target;
 
 pub mod reference;
 
 pub use drafter::ScriptedDrafter;
 pub use script::Script;
+pub use spoken::SpokenTarget;
 pub use target::{HIDDEN, ScriptedTarget};

@@ -6,12 +6,13 @@ use mlxcel_core::{
     Position, TokenId, Width,
     sampling::{History, Sampler, Vocabulary},
     speculative::Finish,
+    text::SpecialTokens,
 };
 
 use super::Script;
 use crate::{
     Check, Failure, ensure,
-    rounds::{Ask, Round, Run},
+    rounds::{Ask, Round, Run, Spelled},
 };
 
 /// The answer token by token, and the rounds that speculation makes of it.
@@ -20,6 +21,7 @@ pub struct Reference<'a> {
     ask: &'a Ask,
     context: usize,
     sampler: Sampler,
+    vocabulary: Arc<Vocabulary>,
 }
 
 impl<'a> Reference<'a> {
@@ -32,7 +34,7 @@ impl<'a> Reference<'a> {
     ) -> Result<Self, Failure> {
         let request = ask.request(vocabulary, None)?;
         let sampler = Sampler::new(request.sampling, request.choice, Arc::clone(vocabulary));
-        Ok(Self { script, ask, context, sampler })
+        Ok(Self { script, ask, context, sampler, vocabulary: Arc::clone(vocabulary) })
     }
 
     /// Whether `run` is what must come out, with blocks of `width` rows.
@@ -41,6 +43,9 @@ impl<'a> Reference<'a> {
         let tokens = run.tokens();
         ensure!(tokens == answer, "tokens {tokens:?}, expected {answer:?}");
         ensure!(run.finish == finish, "ends with {:?}, expected {finish:?}", run.finish);
+        let text = self.text(&answer);
+        ensure!(run.text == text, "the text is {:?}, expected {text:?}", run.text);
+        self.logprobs(run)?;
         let rounds = self.rounds(&answer, width)?;
         ensure!(run.rounds == rounds, "rounds {:?}, expected {rounds:?}", run.rounds);
         Ok(())
@@ -57,7 +62,7 @@ impl<'a> Reference<'a> {
             answer.push(token);
             let finish = if ask.eos.contains(&token) {
                 Finish::Eos
-            } else if ask.stop_after == Some(answer.len()) {
+            } else if ask.stop_after == Some(answer.len()) || self.stop(&answer).is_some() {
                 Finish::Stop
             } else if answer.len() == ask.max_tokens {
                 Finish::MaxTokens
@@ -68,6 +73,63 @@ impl<'a> Reference<'a> {
             };
             return Ok((answer, finish));
         }
+    }
+
+    /// All words of the answer put together; end tokens are none.
+    fn words(&self, answer: &[TokenId]) -> String {
+        let Some(Spelled { text, .. }) = &self.ask.spelled else { return String::new() };
+        let words: Vec<_> = answer.iter().filter(|token| !self.ask.eos.contains(token)).copied().collect();
+        text.tokenizer.decode(&words, SpecialTokens::Skip)
+    }
+
+    /// Where the text before the stop string that is complete first ends, of those that end together the longest.
+    fn stop(&self, answer: &[TokenId]) -> Option<usize> {
+        let Spelled { stops, .. } = self.ask.spelled.as_ref().filter(|_| self.ask.stop_after.is_none())?;
+        let text = self.words(answer);
+        let ends = stops.iter().filter_map(|stop| text.find(stop).map(|at| (at + stop.len(), at)));
+        ends.min().map(|(_, start)| start)
+    }
+
+    fn text(&self, answer: &[TokenId]) -> String {
+        let mut text = self.words(answer);
+        text.truncate(self.stop(answer).unwrap_or(text.len()));
+        text
+    }
+
+    /// Log-probabilities of every token, from the definition: raw logits, all columns, best first, equal ones by id.
+    fn logprobs(&self, run: &Run) -> Check {
+        let mut answer = Vec::new();
+        for (nth, decision) in run.decisions.iter().enumerate() {
+            let raw = self.script.target(&self.all(&answer));
+            answer.push(decision.token);
+            let Some(count) = self.ask.sampling.logprobs else {
+                ensure!(decision.logprobs.is_none(), "token {nth} has log-probabilities nobody asked for");
+                continue;
+            };
+            let total: f64 = raw.iter().map(|&logit| f64::from(logit).exp()).sum();
+            let of = |id: TokenId| f64::from(raw[id.index()]) - total.ln();
+            let mut known: Vec<_> =
+                (0..raw.len() as u32).map(TokenId).filter(|&id| self.vocabulary.knows(id)).collect();
+            known.sort_by(|a, b| of(*b).total_cmp(&of(*a)));
+            known.truncate(count);
+            let Some(found) = &decision.logprobs else {
+                return Err(Failure::Broken(format!("token {nth} has no log-probabilities")));
+            };
+            let top: Vec<_> = found.top.iter().map(|top| top.token).collect();
+            ensure!(top == known, "token {nth}: the likeliest are {top:?}, expected {known:?}");
+            ensure!(found.emitted.token == decision.token, "token {nth}: log-probability of another token");
+            for one in found.top.iter().chain([&found.emitted]) {
+                let expected = of(one.token);
+                let near = (one.logprob - expected).abs() < 1e-5;
+                ensure!(
+                    near,
+                    "token {nth}: log-probability {} of {}, expected {expected}",
+                    one.logprob,
+                    one.token
+                );
+            }
+        }
+        Ok(())
     }
 
     fn rounds(&self, answer: &[TokenId], width: Width) -> Result<Vec<Round>, Failure> {

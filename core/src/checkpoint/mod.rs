@@ -17,6 +17,7 @@ mod locate;
 mod mmap;
 mod names;
 mod quantization;
+mod rope;
 mod safetensors;
 mod source;
 mod tensor;
@@ -59,6 +60,9 @@ pub struct Checkpoint {
     notes: Vec<String>,
 }
 
+/// Fields of a config by which other loaders run code that comes with a model.
+const CODE: [&str; 3] = ["auto_map", "model_file", "trust_remote_code"];
+
 /// A tensor under its present name, and whether anybody asked for it.
 #[derive(Debug)]
 struct Entry {
@@ -91,7 +95,10 @@ impl Checkpoint {
         })?;
         let config = Config::parse(CONFIG, &config_bytes)?;
         let quantization = Quantization::read(&config)?;
-        let Shards { files, slots, notes } = Shards::open(&source)?;
+        let Shards { files, slots, mut notes } = Shards::open(&source)?;
+        notes.extend(CODE.iter().filter(|field| config.has(field)).map(|field| {
+            format!("{CONFIG}: {field} names code, which is passed over: nothing from a model folder is run")
+        }));
         for note in &notes {
             tracing::warn!("{note}");
         }
@@ -181,6 +188,16 @@ impl Checkpoint {
     /// A float vector of `len` elements, if the tensor is there.
     pub fn opt_vector(&self, name: &str, len: usize) -> Result<Option<Vec<f32>>> {
         self.contains(name).then(|| self.vector(name, len)).transpose()
+    }
+
+    /// Passes over the matrix at `path`, all parts of it, with a warning: the config says that the embedding takes its
+    /// place. Nothing happens where there is none.
+    pub fn pass_over_head(&self, path: &str) {
+        let parts = ["weight", "scales", "biases", "bias"].map(|part| format!("{path}.{part}"));
+        let there: Vec<_> = parts.iter().filter(|part| self.opt_tensor(part).is_some()).collect();
+        if let [first, ..] = there.as_slice() {
+            tracing::warn!("{first} is passed over: the config ties the output matrix to the embedding");
+        }
     }
 
     /// Tensors that nobody has asked for so far, sorted.

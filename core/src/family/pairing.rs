@@ -48,24 +48,24 @@ pub enum PairingError {
         target: usize,
     },
     /// No taps at all.
-    #[error("target_layer_ids: the drafter names no layer of the target")]
+    #[error("target_layer_ids: the drafter names no layer of the target, and at least one is needed")]
     NoTaps,
-    /// Taps out of order.
-    #[error("target_layer_ids: {second} follows {first}, and the ids must increase strictly")]
-    TapOrder {
-        /// A tap.
-        first: usize,
-        /// The tap listed after it.
-        second: usize,
-    },
-    /// A tap at the last layer, whose state is only known normed, or past it.
+    /// A layer twice: the drafter's first projection was trained on as many different ones.
     #[error(
-        "target_layer_ids: the drafter reads layer {tap}, and the target's last readable layer is {last}"
+        "target_layer_ids: the drafter names layer {tap} twice, and each layer of the target is read once"
+    )]
+    TapTwice {
+        /// The tap.
+        tap: usize,
+    },
+    /// A tap past the last layer.
+    #[error(
+        "target_layer_ids: the drafter reads layer {tap}, and the target's layers are 0 to {last}\nhint: use a drafter that was trained for this target"
     )]
     TapRange {
         /// The tap.
         tap: usize,
-        /// The last layer that can be read.
+        /// The target's last layer.
         last: usize,
     },
     /// A mask token that the target does not have.
@@ -113,12 +113,16 @@ pub fn check_pairing(
     {
         return Err(PairingError::Vocab { drafter: vocab, target: target.vocab });
     }
-    let Some(last_tap) = drafter.taps.last() else { return Err(PairingError::NoTaps) };
-    if let Some(pair) = drafter.taps.windows(2).find(|pair| pair[0] >= pair[1]) {
-        return Err(PairingError::TapOrder { first: pair[0], second: pair[1] });
+    if drafter.taps.is_empty() {
+        return Err(PairingError::NoTaps);
     }
-    if *last_tap + 1 >= target.layers {
-        return Err(PairingError::TapRange { tap: *last_tap, last: target.layers.saturating_sub(2) });
+    for (nth, &tap) in drafter.taps.iter().enumerate() {
+        if tap >= target.layers {
+            return Err(PairingError::TapRange { tap, last: target.layers.saturating_sub(1) });
+        }
+        if drafter.taps[..nth].contains(&tap) {
+            return Err(PairingError::TapTwice { tap });
+        }
     }
     if drafter.mask_token.index() >= target.vocab {
         return Err(PairingError::MaskToken { mask: drafter.mask_token.index(), vocab: target.vocab });

@@ -22,8 +22,8 @@ pub struct Batch<'s, 'a> {
     segments: &'s mut [Segment<'a>],
     rows: Vec<Range<usize>>,
     tokens: Vec<TokenId>,
-    /// Per segment and wanted tap, in the order wanted.
-    taps: Vec<Vec<Tensor>>,
+    /// Per segment and wanted tap, in the order wanted; `None` until its layer has run.
+    taps: Vec<Vec<Option<Tensor>>>,
 }
 
 impl<'s, 'a> Batch<'s, 'a> {
@@ -49,7 +49,7 @@ impl<'s, 'a> Batch<'s, 'a> {
             tokens.extend_from_slice(segment.tokens);
             rows.push(start..tokens.len());
         }
-        let taps = segments.iter().map(|_| Vec::new()).collect();
+        let taps = segments.iter().map(|segment| vec![None; segment.want.taps.len()]).collect();
         Ok(Self { segments, rows, tokens, taps })
     }
 
@@ -70,8 +70,10 @@ impl<'s, 'a> Batch<'s, 'a> {
     /// Takes the residual stream after `layer` for the segments that want it (spec 0.6).
     pub fn tap(&mut self, layer: usize, h: &Tensor) -> Result<()> {
         for ((segment, rows), taps) in self.segments.iter().zip(&self.rows).zip(&mut self.taps) {
-            if segment.want.taps.contains(&layer) {
-                taps.push(h.slice_rows(rows.clone())?);
+            for (wanted, tap) in segment.want.taps.iter().zip(taps) {
+                if *wanted == layer {
+                    *tap = Some(h.slice_rows(rows.clone())?);
+                }
             }
         }
         Ok(())
@@ -94,6 +96,7 @@ impl<'s, 'a> Batch<'s, 'a> {
         let mut next = 0;
         let mut outputs = Vec::with_capacity(self.rows.len());
         for ((segment, rows), taps) in self.segments.iter().zip(&self.rows).zip(self.taps) {
+            let taps: Vec<_> = taps.into_iter().flatten().collect();
             if taps.len() != segment.want.taps.len() {
                 return Err(Error::MissingTaps { found: taps.len(), expected: segment.want.taps.len() });
             }

@@ -49,5 +49,5 @@ pub use history::History;
 pub use logprobs::{TokenLogprob, TokenLogprobs};
 pub use noise::Noise;
 pub use seed::Seed;
-pub use settings::{CheckedSettings, SamplingSettings, SettingsError};
+pub use settings::{CheckedSettings, MAX_LOGPROBS, SamplingSettings, SettingsError, bias_id};
 pub use vocabulary::Vocabulary;

@@ -9,6 +9,9 @@ const SMALLEST_TEMPERATURE: f32 = 1e-4;
 /// Most alternatives that a request may ask log-probabilities for.
 pub const MAX_LOGPROBS: usize = 20;
 
+/// Most logit biases of a request. Each costs a step for every token.
+pub const MAX_BIASES: usize = 1 << 18;
+
 /// Settings of one request, as it came. The default samples the model's own distribution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SamplingSettings {
@@ -107,6 +110,18 @@ pub enum SettingsError {
         /// The last id of the vocabulary.
         last: usize,
     },
+    /// A bias for something that is no token id.
+    #[error("logit_bias: {found:?} is no token id, expected an integer from 0")]
+    LogitBiasKey {
+        /// What stands in its place, shortened.
+        found: String,
+    },
+    /// More biases than any vocabulary has use for.
+    #[error("logit_bias: {found} entries, expected at most {MAX_BIASES}")]
+    LogitBiasCount {
+        /// Entries.
+        found: usize,
+    },
     /// More alternatives than are served.
     #[error("logprobs: {value} is out of range, expected 0 to {MAX_LOGPROBS}")]
     Logprobs {
@@ -144,6 +159,9 @@ impl SamplingSettings {
         if !(-2.0..=2.0).contains(&self.frequency_penalty) {
             return Err(SettingsError::FrequencyPenalty { value: self.frequency_penalty });
         }
+        if self.logit_bias.len() > MAX_BIASES {
+            return Err(SettingsError::LogitBiasCount { found: self.logit_bias.len() });
+        }
         for &(id, value) in &self.logit_bias {
             if id.index() >= vocabulary {
                 return Err(SettingsError::LogitBiasId { id, last: vocabulary.saturating_sub(1) });
@@ -159,6 +177,13 @@ impl SamplingSettings {
         let temperature = if self.temperature < SMALLEST_TEMPERATURE { 0.0 } else { self.temperature };
         Ok(CheckedSettings { settings: Self { temperature, ..self }, seed })
     }
+}
+
+/// The token id that a logit bias is for, as clients write it: digits and nothing else.
+pub fn bias_id(text: &str) -> Result<TokenId, SettingsError> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let id = if digits { text.parse().ok() } else { None };
+    id.map(TokenId).ok_or_else(|| SettingsError::LogitBiasKey { found: text.chars().take(40).collect() })
 }
 
 impl CheckedSettings {
@@ -207,9 +232,24 @@ mod tests {
             refusal(|s| s.logit_bias = vec![(TokenId(99), 100.0), (TokenId(3), 101.0)]),
             refusal(|s| s.logit_bias = vec![(TokenId(3), f32::NAN)]),
             refusal(|s| s.logit_bias = vec![(TokenId(100), 1.0)]),
+            refusal(|s| s.logit_bias = vec![(TokenId(3), 1.0); MAX_BIASES + 1]),
             refusal(|s| s.logprobs = Some(21)),
         ];
         insta::assert_snapshot!(all.join("\n"));
+    }
+
+    #[test]
+    fn a_bias_is_for_a_token_id() {
+        assert_eq!(bias_id("0"), Ok(TokenId(0)));
+        assert_eq!(bias_id("4294967295"), Ok(TokenId(u32::MAX)));
+        let refused = ["-1", "+1", "1.5", "abc", "", " 1", "4294967296", "90000000000"];
+        let all = refused.map(|text| bias_id(text).unwrap_err().to_string());
+        assert!(
+            all.iter().zip(refused).all(|(message, text)| message.contains(&format!("{text:?}"))),
+            "{all:?}"
+        );
+        let long = bias_id(&"x".repeat(1000)).unwrap_err().to_string();
+        assert!(long.len() < 120, "{long}");
     }
 
     #[test]

@@ -1,6 +1,11 @@
 //! Drives one sequence alone.
 
-use std::{ops::ControlFlow, sync::Arc, time::Instant};
+use std::{
+    ops::ControlFlow,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Instant,
+};
 
 use super::{Finish, Report, Request, Sequence, Step};
 use crate::{
@@ -85,10 +90,19 @@ pub fn generate(
     }
 }
 
+/// A call into a drafter: a panic in it is an error like any other. What the drafter wrote to must not be used again.
+pub fn guarded<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        Err(Error::Panicked { what: text.unwrap_or("no message").to_owned() })
+    })
+}
+
 /// A drafter that fails costs the request its speculation, not its answer.
 fn observe(models: Models<'_>, sequence: &mut Sequence) {
     if let Some(drafter) = models.drafter
-        && let Err(error) = drafter.observe(&mut sequence.observe_jobs())
+        && let Err(error) = guarded(|| drafter.observe(&mut sequence.observe_jobs()))
     {
         sequence.drafter_failed(&error);
     }
@@ -98,7 +112,7 @@ fn observe(models: Models<'_>, sequence: &mut Sequence) {
 fn round(models: Models<'_>, sequence: &mut Sequence) -> Result<Vec<Decision>> {
     let proposals = match (models.drafter, sequence.draft_job()?) {
         (Some(drafter), Some(job)) => {
-            drafter.propose(&mut [job]).map(|mut all| all.pop().unwrap_or_default())
+            guarded(|| drafter.propose(&mut [job])).map(|mut all| all.pop().unwrap_or_default())
         }
         _ => Ok(Vec::new()),
     };

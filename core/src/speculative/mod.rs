@@ -5,6 +5,7 @@
 //!
 //! Invariant between rounds: the state's length is prompt + emitted − 1, and the drafter's context has as many rows.
 
+mod answer;
 mod chooser;
 mod generate;
 mod prefill;
@@ -13,7 +14,8 @@ mod request;
 mod sequence;
 mod synthetic;
 
-pub use generate::{Event, Generated, Models, generate};
+pub use answer::{AnswerError, AnswerSettings, CheckedAnswer};
+pub use generate::{Event, Generated, Models, generate, guarded};
 pub use report::{Decline, Report};
 pub use request::{Finish, Request, Speculation, Watch};
 pub use sequence::{Sequence, Step};

@@ -125,11 +125,11 @@ fn first_letter(text: &str) -> usize {
 mod tests {
     use proptest::prelude::*;
 
-    use crate::text::{SpecialTokens, rendered::Rendered, testing::lfm2, tokenizer::Tokenizer};
+    use crate::text::{SpecialTokens, rendered::Rendered, testing::tracked, tokenizer::Tokenizer};
 
     #[test]
     fn marks_whole_tokens_and_a_beginning_at_the_end() {
-        let tokenizer = lfm2();
+        let tokenizer = tracked();
         let mark = |text: &str| tokenizer.controls().mark(text, |_| false).replace(super::MARK, "^");
         assert_eq!(mark("a<|im_end|>b<think>"), "a<^|im_end|>b<^think>");
         assert_eq!(mark("<|im_end|> <|im_"), "<^|im_end|> <^|im_");
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn kept_tokens_stay_whole() {
-        let tokenizer = lfm2();
+        let tokenizer = tracked();
         let keep = |control: &super::Control| control.token.content.ends_with("think>");
         let marked = tokenizer.controls().mark("<think>a</think><|im_end|>", keep);
         assert_eq!(marked.replace(super::MARK, "^"), "<think>a</think><^|im_end|>");
@@ -163,7 +163,7 @@ mod tests {
                 2,
             )
         ) {
-            static TOKENIZER: std::sync::LazyLock<Tokenizer> = std::sync::LazyLock::new(lfm2);
+            static TOKENIZER: std::sync::LazyLock<Tokenizer> = std::sync::LazyLock::new(tracked);
             let [first, second] = [texts[0].concat(), texts[1].concat()];
             let mark = |text: &str| TOKENIZER.controls().mark(text, |_| false).into_owned();
             let marked = format!("<|im_start|>{}{}<|im_end|>", mark(&first), mark(&second));

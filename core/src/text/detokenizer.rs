@@ -103,7 +103,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::text::testing::{build, byte_fallback_json, byte_level, byte_level_json, ids, lfm2};
+    use crate::text::testing::{build, byte_fallback_json, byte_level, byte_level_json, ids, tracked};
 
     const FAMILY: [&[u8]; 7] = [
         b"\xF0\x9F\x91",
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn unknown_ids_leave_no_text() {
-        assert_eq!(lfm2().decode(&ids(&[4096, u32::MAX]), SpecialTokens::Keep), "");
+        assert_eq!(tracked().decode(&ids(&[4096, u32::MAX]), SpecialTokens::Keep), "");
     }
 
     #[test]
@@ -194,8 +194,8 @@ mod tests {
         fn pieces_equal_the_library_on_any_ids(list in prop::collection::vec(0u32..4096, 0..60)) {
             static SHARED: std::sync::LazyLock<(Tokenizer, tokenizers::Tokenizer)> =
                 std::sync::LazyLock::new(|| {
-                    let json = crate::text::testing::lfm2_files().tokenizer_json;
-                    (lfm2(), tokenizers::Tokenizer::from_bytes(json).unwrap())
+                    let json = crate::text::testing::tracked_files().tokenizer_json;
+                    (tracked(), tokenizers::Tokenizer::from_bytes(json).unwrap())
                 });
             let (tokenizer, library) = &*SHARED;
             for (special, skip) in [(SpecialTokens::Skip, true), (SpecialTokens::Keep, false)] {

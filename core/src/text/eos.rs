@@ -93,7 +93,7 @@ fn token_ids(file: &'static str, field: &'static str, value: &Value) -> Result<B
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::testing::{ids, lfm2, lfm2_files};
+    use crate::text::testing::{ids, tracked, tracked_files};
 
     fn load(
         generation: Option<&'static str>,
@@ -105,14 +105,14 @@ mod tests {
             generation_config: bytes(generation),
             config: bytes(config),
             tokenizer_config: bytes(tokenizer),
-            ..lfm2_files()
+            ..tracked_files()
         };
-        EosSet::load(&files, &lfm2()).map(|set| set.iter().collect())
+        EosSet::load(&files, &tracked()).map(|set| set.iter().collect())
     }
 
     #[test]
     fn a_set_from_all_places() {
-        let set = EosSet::load(&lfm2_files(), &lfm2()).unwrap();
+        let set = EosSet::load(&tracked_files(), &tracked()).unwrap();
         assert_eq!(set.iter().collect::<Vec<_>>(), ids(&[2, 4]));
         assert!(set.contains(TokenId(4)) && !set.contains(TokenId(3)));
     }

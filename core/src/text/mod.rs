@@ -22,7 +22,7 @@ mod tokenizer;
 pub use detokenizer::{Detokenizer, SpecialTokens};
 pub use eos::{EosError, EosSet};
 pub use files::{FilesError, TextFiles};
-pub use model::{Prompt, TextError, TextModel};
+pub use model::{MAX_PROMPT_BYTES, Prompt, TextError, TextModel};
 pub use reasoning::{Channel, ReasoningFormat, Splitter};
 pub use rendered::Rendered;
 pub use stop::{StopError, StopMatcher, StopStep};

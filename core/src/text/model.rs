@@ -1,5 +1,7 @@
 //! All that a checkpoint says about text, in one place.
 
+use serde_json::Value;
+
 use super::{
     detokenizer::SpecialTokens,
     eos::{EosError, EosSet},
@@ -13,6 +15,9 @@ use super::{
 };
 use crate::TokenId;
 
+/// Bytes of a prompt: some two million tokens, more than any context. Longer texts are refused unread.
+pub const MAX_PROMPT_BYTES: usize = 8 << 20;
+
 /// Why a checkpoint's text files cannot be used, or there is no prompt.
 #[derive(Debug, thiserror::Error)]
 pub enum TextError {
@@ -25,6 +30,25 @@ pub enum TextError {
     /// The chat template; [`TemplateError::is_request`] tells whose fault it is.
     #[error(transparent)]
     Template(#[from] TemplateError),
+    /// A prompt that no context holds.
+    #[error(
+        "the prompt has more than {limit} bytes of text, and no model reads so much\nhint: shorten the prompt"
+    )]
+    TooLong {
+        /// Bytes allowed.
+        limit: usize,
+    },
+}
+
+impl TextError {
+    /// Whether the request is at fault: the same checkpoint may serve another one.
+    pub fn is_request(&self) -> bool {
+        match self {
+            Self::Template(error) => error.is_request(),
+            Self::TooLong { .. } | Self::Tokenizer(TokenizerError::Encode { .. }) => true,
+            Self::Tokenizer(_) | Self::Eos(_) => false,
+        }
+    }
 }
 
 /// Tokenizer, chat template, end tokens and reasoning format of a checkpoint.
@@ -61,12 +85,20 @@ impl TextModel {
     /// The prompt of a conversation.
     pub fn chat_prompt(&self, request: ChatRequest<'_>) -> Result<Prompt, TextError> {
         let template = self.template.as_ref().map_err(Clone::clone)?;
+        bounded(request.messages.iter().chain(request.tools).map(text_bytes).sum())?;
         let rendered: Rendered = template.render(request, &self.tokenizer)?;
         Ok(Prompt { ids: self.tokenizer.encode_template(&rendered)?, text: rendered.text() })
     }
 
+    /// Ids of a text that the model continues as it stands: control tokens in it are control tokens.
+    pub fn continued(&self, text: &str) -> Result<Vec<TokenId>, TextError> {
+        bounded(text.len())?;
+        Ok(self.tokenizer.encode(text)?)
+    }
+
     /// A raw prompt, as [`Tokenizer::encode_document`] encodes it.
     pub fn raw_prompt(&self, text: &str) -> Result<Prompt, TextError> {
+        bounded(text.len())?;
         Ok(Prompt { ids: self.tokenizer.encode_document(text)?, text: text.to_owned() })
     }
 
@@ -81,16 +113,30 @@ impl TextModel {
     }
 }
 
+fn bounded(bytes: usize) -> Result<(), TextError> {
+    if bytes > MAX_PROMPT_BYTES { Err(TextError::TooLong { limit: MAX_PROMPT_BYTES }) } else { Ok(()) }
+}
+
+/// Bytes of all text in a value that a parser, which bounds its depth, has made.
+fn text_bytes(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(text_bytes).sum(),
+        Value::Object(fields) => fields.iter().map(|(name, value)| name.len() + text_bytes(value)).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::text::{Channel, testing::lfm2_files};
+    use crate::text::{Channel, testing::tracked_files};
 
     #[test]
     fn from_messages_to_an_answer() {
-        let model = TextModel::load(&lfm2_files()).unwrap();
+        let model = TextModel::load(&tracked_files()).unwrap();
         let messages = [json!({"role": "user", "content": "Hi"})];
         let request =
             ChatRequest { messages: &messages, add_generation_prompt: true, ..ChatRequest::default() };
@@ -113,7 +159,7 @@ mod tests {
 
     #[test]
     fn raw_prompts_work_without_a_template() {
-        let files = TextFiles { chat_template_jinja: None, tokenizer_config: None, ..lfm2_files() };
+        let files = TextFiles { chat_template_jinja: None, tokenizer_config: None, ..tracked_files() };
         let model = TextModel::load(&files).unwrap();
         let messages = [json!({"role": "user", "content": "Hi"})];
         let chat = model.chat_prompt(ChatRequest { messages: &messages, ..ChatRequest::default() });
@@ -129,5 +175,20 @@ mod tests {
             .map(|piece| piece.text)
             .collect();
         assert_eq!(text, "Hi<|im_end|>");
+    }
+
+    #[test]
+    fn a_prompt_that_no_context_holds_is_refused_unread() {
+        let model = TextModel::load(&tracked_files()).unwrap();
+        let long = "a".repeat(MAX_PROMPT_BYTES);
+        let messages = [json!({"role": "user", "content": [{"type": "text", "text": long}]})];
+        let errors = [
+            model.chat_prompt(ChatRequest { messages: &messages, ..ChatRequest::default() }).unwrap_err(),
+            model.raw_prompt(&format!("{long}a")).unwrap_err(),
+            model.continued(&format!("{long}a")).unwrap_err(),
+        ];
+        for error in errors {
+            assert!(matches!(error, TextError::TooLong { .. }) && error.is_request(), "{error}");
+        }
     }
 }

@@ -181,7 +181,7 @@ fn is_space(tokenizer: &Tokenizer, id: TokenId) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::testing::{byte_level, lfm2};
+    use crate::text::testing::{byte_level, tracked};
 
     /// Text of each channel in the order of the answer.
     fn split(tokenizer: &Tokenizer, prompt: &str, answer: &str) -> Vec<(Channel, String)> {
@@ -210,20 +210,20 @@ mod tests {
 
     #[test]
     fn tags_in_the_answer() {
-        let parts = split(&lfm2(), "Hi", "<think>so</think>yes");
+        let parts = split(&tracked(), "Hi", "<think>so</think>yes");
         assert_eq!(parts, [part(Channel::Reasoning, "so"), part(Channel::Content, "yes")]);
     }
 
     #[test]
     fn a_prompt_that_ends_with_the_opener_starts_inside() {
-        let parts = split(&lfm2(), "Hi<think>\n", "so</think>yes");
+        let parts = split(&tracked(), "Hi<think>\n", "so</think>yes");
         assert_eq!(parts, [part(Channel::Reasoning, "so"), part(Channel::Content, "yes")]);
     }
 
     #[test]
     fn an_empty_pair_in_the_prompt_starts_outside() {
-        assert_eq!(split(&lfm2(), "<think>\n\n</think>\n\n", "yes"), [part(Channel::Content, "yes")]);
-        assert_eq!(split(&lfm2(), "<think> is a tag", "yes"), [part(Channel::Content, "yes")]);
+        assert_eq!(split(&tracked(), "<think>\n\n</think>\n\n", "yes"), [part(Channel::Content, "yes")]);
+        assert_eq!(split(&tracked(), "<think> is a tag", "yes"), [part(Channel::Content, "yes")]);
     }
 
     #[test]
@@ -258,6 +258,6 @@ mod tests {
         let some = byte_level(&[], &[("<|start|>", true), ("<|message|>", true)]);
         assert_eq!(ReasoningFormat::detect(&some), ReasoningFormat::None);
         assert!(matches!(ReasoningFormat::detect(&messages()), ReasoningFormat::Messages { .. }));
-        assert!(matches!(ReasoningFormat::detect(&lfm2()), ReasoningFormat::Tags { .. }));
+        assert!(matches!(ReasoningFormat::detect(&tracked()), ReasoningFormat::Tags { .. }));
     }
 }

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
     use crate::text::{
         Tokenizer,
-        testing::{build, byte_fallback_json, byte_level_json, lfm2},
+        testing::{build, byte_fallback_json, byte_level_json, tracked},
     };
 
     /// A tokenizer, the same sealed, and its control tokens.
@@ -146,7 +146,7 @@ mod tests {
 
     fn pairs() -> &'static [Pair] {
         static PAIRS: std::sync::LazyLock<Vec<Pair>> = std::sync::LazyLock::new(|| {
-            let lfm2_json = crate::text::testing::lfm2_files().tokenizer_json;
+            let tracked_json = crate::text::testing::tracked_files().tokenizer_json;
             let mut metaspace = byte_fallback_json();
             metaspace["normalizer"] = Value::Null;
             metaspace["pre_tokenizer"] = serde_json::json!(
@@ -155,7 +155,7 @@ mod tests {
             strips["added_tokens"][0]["lstrip"] = true.into();
             strips["added_tokens"][1]["rstrip"] = true.into();
             vec![
-                Pair::of(lfm2(), &lfm2_json),
+                Pair::of(tracked(), &tracked_json),
                 Pair::made(&strips),
                 Pair::made(&byte_fallback_json()),
                 Pair::made(&metaspace),

@@ -76,6 +76,11 @@ impl StopMatcher {
         Ok(Self { patterns, held: String::new(), stopped: false })
     }
 
+    /// Whether there is no stop string at all.
+    pub fn is_empty(&self) -> bool {
+        self.patterns.is_empty()
+    }
+
     /// Takes the text of the next token. After a stop string was complete, further text is ignored.
     #[must_use]
     pub fn push(&mut self, piece: &str) -> StopStep {

@@ -140,7 +140,7 @@ mod tests {
     use super::*;
     use crate::text::{
         ReasoningFormat,
-        testing::{byte_level, ids, lfm2},
+        testing::{byte_level, ids, tracked},
     };
 
     fn stream(tokenizer: &Tokenizer, prompt: &str, stops: &[&str]) -> TextStream {
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn reasoning_and_content_without_the_line_breaks_of_the_tags() {
-        let tokenizer = lfm2();
+        let tokenizer = tracked();
         let list = tokenizer.encode("<think>\nfirst\n\nthen\n</think>\n\nThe\n\nanswer\n").unwrap();
         let (reasoning, content, tokens, _) = run(stream(&tokenizer, "Hi", &[]), &tokenizer, &list);
         assert_eq!(reasoning, "first\n\nthen");
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn an_answer_without_tags_is_untouched() {
-        let tokenizer = lfm2();
+        let tokenizer = tracked();
         let list = tokenizer.encode("\n\nThe answer\n").unwrap();
         assert_eq!(run(stream(&tokenizer, "Hi", &[]), &tokenizer, &list).1, "\n\nThe answer\n");
     }
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_stop_string_does_not_go_across_a_tag() {
-        let tokenizer = lfm2();
+        let tokenizer = tracked();
         let list = tokenizer.encode("<think>EN</think>D").unwrap();
         let (reasoning, content, _, stopped) = run(stream(&tokenizer, "", &["END"]), &tokenizer, &list);
         assert_eq!((reasoning.as_str(), content.as_str(), stopped), ("EN", "D", false));
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn the_line_breaks_of_a_tag_do_not_stop() {
-        let tokenizer = lfm2();
+        let tokenizer = tracked();
         let list = tokenizer.encode("<think>a</think>\n\nb\n\nc").unwrap();
         let (_, content, _, stopped) = run(stream(&tokenizer, "", &["\n\n"]), &tokenizer, &list);
         assert_eq!((content.as_str(), stopped), ("b", true));
@@ -221,7 +221,7 @@ mod tests {
         /// Without tags a stream is the decoding of the whole, cut at the stop string.
         #[test]
         fn equals_the_whole(list in prop::collection::vec(16u32..4096, 0..40), stop in "[a-e ]{1,2}") {
-            static TOKENIZER: std::sync::LazyLock<Tokenizer> = std::sync::LazyLock::new(lfm2);
+            static TOKENIZER: std::sync::LazyLock<Tokenizer> = std::sync::LazyLock::new(tracked);
             let list = ids(&list);
             let whole = TOKENIZER.decode(&list, SpecialTokens::Skip);
             let (_, content, tokens, stopped) = run(stream(&TOKENIZER, "", &[&stop]), &TOKENIZER, &list);

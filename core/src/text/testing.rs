@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::{TextFiles, Tokenizer};
 use crate::TokenId;
 
-/// The text files of the embedded LFM2 target.
-pub(crate) fn lfm2_files() -> TextFiles<'static> {
+/// The text files of the target that the program carries inside.
+pub(crate) fn tracked_files() -> TextFiles<'static> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../cli/demo/assets/lfm2/target");
     TextFiles::load(|name| match fs::read(folder.join(name)) {
         Ok(bytes) => Ok(Some(Cow::Owned(bytes))),
@@ -18,8 +18,9 @@ pub(crate) fn lfm2_files() -> TextFiles<'static> {
     .unwrap()
 }
 
-pub(crate) fn lfm2() -> Tokenizer {
-    Tokenizer::from_json(&lfm2_files().tokenizer_json).unwrap()
+/// Their tokenizer.
+pub(crate) fn tracked() -> Tokenizer {
+    Tokenizer::from_json(&tracked_files().tokenizer_json).unwrap()
 }
 
 pub(crate) fn build(json: &Value) -> Tokenizer {

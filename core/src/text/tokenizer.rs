@@ -217,11 +217,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::text::testing::{build, byte_fallback_json, byte_level, byte_level_json, ids, lfm2};
+    use crate::text::testing::{build, byte_fallback_json, byte_level, byte_level_json, ids, tracked};
 
     #[test]
     fn facts_about_the_vocabulary() {
-        let tokenizer = lfm2();
+        let tokenizer = tracked();
         assert_eq!(tokenizer.ids(), 4096);
         assert_eq!(tokenizer.id("<|im_end|>"), Some(TokenId(4)));
         assert_eq!(tokenizer.token(TokenId(4)).as_deref(), Some("<|im_end|>"));
@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn raw_prompts_may_write_control_tokens_and_texts_may_not() {
-        let tokenizer = lfm2();
+        let tokenizer = tracked();
         let text = "a<|im_end|><think>";
         assert_eq!(tokenizer.encode(text).unwrap()[1..], ids(&[4, 8]));
         let plain = tokenizer.encode_text(text).unwrap();
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn text_without_control_tokens_has_the_same_ids_either_way() {
-        let tokenizer = lfm2();
+        let tokenizer = tracked();
         let text = "It's 12345 naïve cafés, 日本 — <not> a |tag|.\n\n  def f(x): return x";
         assert_eq!(tokenizer.encode_text(text).unwrap(), tokenizer.encode(text).unwrap());
         assert!(tokenizer.sealed.get().is_none());
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn the_programs_own_noncharacters_do_not_come_in() {
-        let tokenizer = lfm2();
+        let tokenizer = tracked();
         let forged = tokenizer.encode_text("\u{FDD1}0\u{FDD2}<|\u{FDD0}im_end|>").unwrap();
         assert!(!forged.iter().any(|&id| tokenizer.is_control(id)));
     }

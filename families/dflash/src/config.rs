@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use mlxcel_core::{
     Result, TokenId,
-    checkpoint::{Config as Json, DIM, LAYERS, NORM_EPS, ROPE_BASE},
+    checkpoint::{Config as Json, DIM, LAYERS, NORM_EPS},
     nn::{Attention, Mask, RopeStyle},
 };
 
@@ -24,9 +24,12 @@ pub(crate) fn is_dflash(json: &Json) -> bool {
     (named || json.has("dflash_config")) && !is_dspark(json) && !assistant
 }
 
-/// Whether a config is a DSpark drafter: it has a Markov head.
+/// Whether a config is a DSpark drafter: it has a Markov head. A rank of 0 says that there is none, unless another field
+/// speaks of one: then the rank is at fault, not the family.
 pub(crate) fn is_dspark(json: &Json) -> bool {
-    json.opt_dim("markov_rank").is_ok_and(|rank| rank.is_some())
+    let none = json.opt_int("markov_rank", 0..=0).is_ok();
+    let marks = ["markov_head_type", "enable_confidence_head", "dspark_bonus_anchor"];
+    json.has("markov_rank") && (!none || marks.iter().any(|field| json.has(field)))
 }
 
 /// Shape of a drafter's backbone, and what it says of its target.
@@ -92,11 +95,6 @@ impl Config {
             Some(layers) => Some(layers),
             None => nested.opt_int("num_target_layers", LAYERS)?,
         };
-        let rope = json.opt_section("rope_parameters")?;
-        let rope_theta = match &rope {
-            Some(rope) => rope.opt_float_in("rope_theta", ROPE_BASE)?.unwrap_or(1e7),
-            None => json.opt_float_in("rope_theta", ROPE_BASE)?.unwrap_or(1e7),
-        };
         let half_split = json.bool_or("rope_is_neox_style", true)?;
         Ok(Self {
             hidden,
@@ -106,7 +104,7 @@ impl Config {
             head_dim,
             feed_forward: json.dim("intermediate_size")?,
             norm_eps: json.opt_float_in("rms_norm_eps", NORM_EPS)?.unwrap_or(1e-6) as f32,
-            rope_theta: rope_theta as f32,
+            rope_theta: json.rope_base(1e7)? as f32,
             rope_style: if half_split { RopeStyle::HalfSplit } else { RopeStyle::Interleaved },
             block_size,
             masks: masks(json, nested, layers, block_size)?,

@@ -2,7 +2,7 @@
 
 use mlxcel_core::{
     Error, Result,
-    checkpoint::{Config as Json, LAYERS, NORM_EPS, ROPE_BASE},
+    checkpoint::{Config as Json, LAYERS, NORM_EPS},
     nn::Attention,
 };
 
@@ -55,11 +55,6 @@ impl Config {
         if !(2..=8).contains(&conv_taps) {
             return Err(refuse(json, "conv_L_cache", "2 to 8 taps"));
         }
-        let rope = json.opt_section("rope_parameters")?;
-        let rope_theta = match &rope {
-            Some(rope) => rope.opt_float_in("rope_theta", ROPE_BASE)?.unwrap_or(1e6),
-            None => json.opt_float_in("rope_theta", ROPE_BASE)?.unwrap_or(1e6),
-        };
         let tied = match json.opt_bool("tie_embedding")? {
             Some(tied) => tied,
             None => json.bool_or("tie_word_embeddings", true)?,
@@ -73,7 +68,7 @@ impl Config {
             conv_taps,
             conv_bias: json.bool_or("conv_bias", false)?,
             norm_eps: json.opt_float_in("norm_eps", NORM_EPS)?.unwrap_or(1e-5) as f32,
-            rope_theta: rope_theta as f32,
+            rope_theta: json.rope_base(1e6)? as f32,
             operators: operators(json)?,
             tied,
             context: json.dim_or("max_position_embeddings", 128_000)?,
@@ -89,7 +84,9 @@ impl Config {
 fn feed_forward(json: &Json) -> Result<usize> {
     let mut width = match json.opt_dim("block_ff_dim")? {
         Some(width) => width,
-        None => json.dim_or("intermediate_size", 12288)?,
+        None => json.opt_dim("intermediate_size")?.ok_or_else(|| {
+            refuse(json, "block_ff_dim", "a width here or in intermediate_size, which are both missing")
+        })?,
     };
     if json.bool_or("block_auto_adjust_ff_dim", true)? {
         width = 2 * width / 3;

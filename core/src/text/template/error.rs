@@ -75,7 +75,7 @@ pub enum TemplateError {
         detail: String,
     },
     /// A variable of the template that a request must not set.
-    #[error("chat template variable `{name}` is set by the server; expected another name")]
+    #[error("chat template variable `{name}` is set by the program; expected another name")]
     Reserved {
         /// The variable.
         name: String,
