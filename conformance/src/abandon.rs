@@ -14,12 +14,7 @@ use crate::{
 /// Every round's forward fails once after it wrote its rows; the answer and the state are those of a run without.
 pub fn failing_forwards(models: Models<'_>, ask: &Ask, width: Width) -> Check {
     let expected = run(models, ask, Some(width))?;
-    let mut sequence = Sequence::new(
-        models.target,
-        models.drafter,
-        models.vocabulary,
-        ask.request(models.vocabulary, Some(width))?,
-    )?;
+    let mut sequence = Sequence::new(models, ask.request(models.vocabulary, Some(width))?)?;
     let (mut failures, mut fail) = (0, true);
     loop {
         match sequence.step() {

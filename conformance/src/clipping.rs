@@ -2,6 +2,7 @@
 
 use mlxcel_core::{
     TokenId, Width,
+    exactness::Gate,
     family::Drafter,
     sampling::SamplingSettings,
     speculative::{Finish, Models},
@@ -23,7 +24,12 @@ pub fn at_every_position(pair: Pair, prompt: &[TokenId], width: Width) -> Result
     for right in [vec![usize::MAX], vec![0], (0..width.rows()).collect()] {
         let vocab = target.spec().vocab;
         let guided = Guided::new(drafter, prompt.len(), &answer, vocab, &right);
-        let models = Models { target: target.as_ref(), drafter: Some(&guided), vocabulary: &vocabulary };
+        let models = Models {
+            target: target.as_ref(),
+            drafter: Some(&guided),
+            vocabulary: &vocabulary,
+            gate: Gate::unguarded(),
+        };
         for end in 1..=2 * width.rows() + 1 {
             every_end(models, &free, &answer, end, width)
                 .at(format_args!("{name}: {} right proposals, end at {end}", right[0]))?;
@@ -121,7 +127,12 @@ pub fn every_accepted_count(
         for accepted in 0..width.rows() {
             let vocab = target.spec().vocab;
             let guided = Guided::new(drafter, prompt.len(), &answer, vocab, &[accepted]);
-            let models = Models { target: target.as_ref(), drafter: Some(&guided), vocabulary: &vocabulary };
+            let models = Models {
+                target: target.as_ref(),
+                drafter: Some(&guided),
+                vocabulary: &vocabulary,
+                gate: Gate::unguarded(),
+            };
             let place = format!("{name}: width {width}, {accepted} accepted");
             let run = run(models, &ask, Some(*width)).at(&place)?;
             same_run(&run, &classic).at(&place)?;

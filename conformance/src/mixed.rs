@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use mlxcel_core::{
     TokenId, Width,
+    exactness::Gate,
     sampling::{SamplingSettings, Seed, Vocabulary},
     text::TextModel,
 };
@@ -123,6 +124,7 @@ fn guided(mut pair: Pair, ask: &Ask, widths: &[Width]) -> Result<Pair, Failure> 
             target: pair.target.as_ref(),
             drafter: Some(&guided),
             vocabulary: &pair.vocabulary,
+            gate: Gate::unguarded(),
         };
         let checked: Check = run(models, ask, Some(*width))
             .and_then(|found| same_run(&found, &classic))

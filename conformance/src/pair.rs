@@ -4,6 +4,7 @@ use std::{path::Path, sync::Arc};
 
 use mlxcel_core::{
     checkpoint::Checkpoint,
+    exactness::Gate,
     family,
     family::{Drafter, Target},
     nn::Executor,
@@ -49,6 +50,8 @@ impl Pair {
             target: self.target.as_ref(),
             drafter: Some(self.drafter.as_ref()),
             vocabulary: &self.vocabulary,
+            // Checks look at what every width does.
+            gate: Gate::unguarded(),
         }
     }
 }

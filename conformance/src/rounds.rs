@@ -162,7 +162,7 @@ impl Round {
 /// exactly the committed rows, or the counters do not tell what happened.
 pub fn run(models: Models<'_>, ask: &Ask, width: Option<Width>) -> Result<Run, Failure> {
     let request = ask.request(models.vocabulary, width)?;
-    let mut sequence = Sequence::new(models.target, models.drafter, models.vocabulary, request)?;
+    let mut sequence = Sequence::new(models, request)?;
     let (mut decisions, mut rounds) = (Vec::new(), Vec::new());
     let finish = loop {
         match sequence.step() {
@@ -251,6 +251,7 @@ pub fn counters(run: &Run, ask: &Ask) -> Check {
         emitted: run.decisions.len(),
         rounds: run.rounds.len(),
         decline: run.report.decline,
+        inexact: run.report.inexact,
         seed: run.report.seed,
         prefill_time: run.report.prefill_time,
         decode_time: run.report.decode_time,

@@ -14,6 +14,7 @@ use conformance::{
 use mlxcel_core::{
     Error, Position, Result, TokenId, Width,
     checkpoint::{Checkpoint, CheckpointError, CheckpointWriter},
+    exactness::Gate,
     family::{self, Draft, Drafter, DrafterContext, Observe, Pick},
     nn::{Executor, Tensor},
     sampling::{SamplingSettings, Seed, Vocabulary},
@@ -93,8 +94,12 @@ fn suppressed_ids_are_never_emitted() {
         assert_eq!(target.spec().suppressed, expected);
         let drafter = load::drafter(pair.drafter.open()?, target.as_ref())?;
         let vocabulary = Arc::new(Vocabulary::new(64, |_| true, &target.spec().suppressed));
-        let models =
-            Models { target: target.as_ref(), drafter: Some(drafter.as_ref()), vocabulary: &vocabulary };
+        let models = Models {
+            target: target.as_ref(),
+            drafter: Some(drafter.as_ref()),
+            vocabulary: &vocabulary,
+            gate: Gate::unguarded(),
+        };
         let sampling =
             SamplingSettings { temperature: 1.5, seed: Some(Seed(7)), ..SamplingSettings::default() };
         for ask in [free.clone(), Ask { sampling, ..free }] {

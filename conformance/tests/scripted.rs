@@ -13,7 +13,10 @@ use conformance::{
     scripted::{Script, ScriptedDrafter, ScriptedTarget, reference::Reference},
     spelling::spelled,
 };
-use mlxcel_core::{TokenId, Width, sampling::Vocabulary, speculative::Models, text::TextModel};
+use mlxcel_core::{
+    TokenId, Width, exactness::Gate, family::Drafter, sampling::Vocabulary, speculative::Models,
+    text::TextModel,
+};
 use proptest::{
     prelude::*,
     test_runner::{Config, TestCaseError, TestRunner},
@@ -47,7 +50,8 @@ fn check(case: &Case) -> Result<(), Failure> {
     let target = ScriptedTarget::new(case.script, case.context)?;
     let trained = Width::new(TRAINED).unwrap();
     let drafter = ScriptedDrafter::new(case.script, trained);
-    let models = Models { target: &target, drafter: Some(&drafter), vocabulary: &case.vocabulary };
+    let (drafter, vocabulary, gate) = (Some(&drafter as &dyn Drafter), &case.vocabulary, Gate::unguarded());
+    let models = Models { target: &target, drafter, vocabulary, gate };
     let reference = Reference::new(case.script, &case.ask, case.context, &case.vocabulary)?;
     let classic = run(models, &case.ask, None)?;
     reference.check(&classic, Width::ONE)?;

@@ -2,6 +2,7 @@
 
 pub mod checkpoint;
 mod error;
+pub mod exactness;
 pub mod family;
 pub mod nn;
 pub mod sampling;

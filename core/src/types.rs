@@ -40,8 +40,23 @@ impl fmt::Display for Position {
 }
 
 /// Rows of a verify block, the anchor included. Width 1 is classic decoding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(try_from = "usize", into = "usize")]
 pub struct Width(usize);
+
+impl From<Width> for usize {
+    fn from(width: Width) -> Self {
+        width.0
+    }
+}
+
+impl TryFrom<usize> for Width {
+    type Error = &'static str;
+
+    fn try_from(rows: usize) -> Result<Self, Self::Error> {
+        Self::new(rows).ok_or("a width of 0 rows")
+    }
+}
 
 impl Width {
     /// Classic decoding: the anchor alone.

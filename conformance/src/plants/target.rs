@@ -1,5 +1,10 @@
 //! Targets with a defect.
 
+use std::{
+    ops::Range,
+    sync::{Mutex, PoisonError},
+};
+
 use mlxcel_core::{
     Result, TokenId, Width,
     family::{LogitRows, Output, Segment, Target, TargetSpec, Want},
@@ -12,6 +17,16 @@ use mlxcel_core::{
 pub enum TargetDefect {
     /// The last bit of one logit differs in the last row of blocks of this many rows.
     BitInBlocksOf(usize),
+    /// The last bit of one logit differs in the last row of blocks of more than one row that begin before this position and
+    /// end behind it.
+    BitAcross(usize),
+    /// The last bit of one logit differs in the last row of blocks of more than one row that begin at this position or
+    /// behind it.
+    BitFrom(usize),
+    /// The best and the worst logit change places in the last row of such blocks.
+    ChoiceFrom(usize),
+    /// The last bit of one logit differs in the last row of a block that follows one of which a part was taken back.
+    BitAfterPartialCommit,
     /// The best and the worst logit change places in the last row of blocks of this many rows.
     ChoiceInBlocksOf(usize),
     /// A block of more than one row leaves the state of its first row in place of its second.
@@ -33,12 +48,14 @@ pub struct PlantedTarget {
     inner: Box<dyn Target>,
     executor: Executor,
     defect: TargetDefect,
+    /// Positions of the last segment's rows.
+    last: Mutex<Range<usize>>,
 }
 
 impl PlantedTarget {
     /// `inner`, spoilt; `executor` is the one it runs on.
     pub fn new(inner: Box<dyn Target>, executor: Executor, defect: TargetDefect) -> Self {
-        Self { inner, executor, defect }
+        Self { inner, executor, defect, last: Mutex::default() }
     }
 
     /// Changes the last row of an output's logits.
@@ -51,17 +68,33 @@ impl PlantedTarget {
         Ok(())
     }
 
-    fn spoil(&self, rows: usize, output: &mut Output) -> Result<()> {
-        match self.defect {
-            TargetDefect::BitInBlocksOf(n) if n == rows => {
-                self.change(output, |row| row[0] = f32::from_bits(row[0].to_bits() ^ 1))
-            }
-            TargetDefect::ChoiceInBlocksOf(n) if n == rows => self.change(output, |row| {
+    /// Spoils the output of rows at these positions.
+    fn spoil(&self, at: &Range<usize>, output: &mut Output) -> Result<()> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *last, at.clone());
+        let block = at.len() > 1;
+        let bit = match self.defect {
+            TargetDefect::BitInBlocksOf(n) => n == at.len(),
+            TargetDefect::BitAcross(edge) => block && at.start < edge && at.end > edge,
+            TargetDefect::BitFrom(position) => block && at.start >= position,
+            TargetDefect::BitAfterPartialCommit => block && before.start < at.start && at.start < before.end,
+            _ => false,
+        };
+        let choice = match self.defect {
+            TargetDefect::ChoiceInBlocksOf(n) => n == at.len(),
+            TargetDefect::ChoiceFrom(position) => block && at.start >= position,
+            _ => false,
+        };
+        if bit {
+            self.change(output, |row| row[0] = f32::from_bits(row[0].to_bits() ^ 1))?;
+        }
+        if choice {
+            self.change(output, |row| {
                 let best = crate::argmax(row);
                 row[best] = -100.0;
-            }),
-            _ => Ok(()),
+            })?;
         }
+        Ok(())
     }
 }
 
@@ -88,6 +121,7 @@ impl Target for PlantedTarget {
         let mut outputs = Vec::with_capacity(segments.len());
         for segment in segments {
             let rows = segment.tokens.len();
+            let start = segment.state.len()?;
             let mut tokens = segment.tokens.to_vec();
             let mut want = segment.want;
             match self.defect {
@@ -106,7 +140,7 @@ impl Target for PlantedTarget {
             }
             let inner = Segment { tokens: &tokens, state: segment.state, want };
             let mut output = self.inner.forward(&mut [inner])?.remove(0);
-            self.spoil(rows, &mut output)?;
+            self.spoil(&(start..start + rows), &mut output)?;
             outputs.push(output);
         }
         Ok(outputs)

@@ -27,6 +27,9 @@ pub mod simd;
 #[cfg(test)]
 mod testing;
 
+/// Hash of the sources of this crate, in hex: what is measured with its kernels is void when it changes.
+pub const SOURCES: &str = env!("KERNEL_SOURCES");
+
 pub use exec::Exec;
 pub use heads::Heads;
 pub use isa::{Isa, IsaError, force_isa, isa};

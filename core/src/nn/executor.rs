@@ -34,6 +34,43 @@ impl Executor {
     }
 }
 
+impl Executor {
+    /// Its name in flags and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Mlx(Dtype::Float32) => "mlx-f32",
+            Self::Mlx(Dtype::Bfloat16) => "mlx-bf16",
+            Self::Mlx(Dtype::Float16) => "mlx-f16",
+            Self::Mlx(_) => "mlx",
+        }
+    }
+
+    /// Whether a row's bits never depend on the rows that come with it, so that a block gives what a chain gives.
+    pub fn is_row_exact(self) -> bool {
+        self == Self::Cpu
+    }
+
+    /// Type of keys and values.
+    pub fn cache_dtype(self) -> &'static str {
+        match self {
+            Self::Mlx(Dtype::Bfloat16) => "bf16",
+            Self::Mlx(Dtype::Float16) => "f16",
+            Self::Cpu | Self::Mlx(_) => "f32",
+        }
+    }
+}
+
+/// The instruction set of the CPU kernels.
+pub fn isa() -> &'static str {
+    mlxcel_kernels::isa().name()
+}
+
+/// Threads of the CPU kernels.
+pub fn threads() -> usize {
+    mlxcel_kernels::pool().threads()
+}
+
 /// Sets the number of threads of the CPU kernels, 1 or more; without it, one a physical core. It changes no result.
 pub fn set_threads(threads: usize) {
     mlxcel_kernels::set_threads(threads);

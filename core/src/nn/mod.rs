@@ -27,7 +27,7 @@ pub use batch::{Batch, Span};
 pub use conv::ShortConv;
 pub use delta::{DeltaDims, DeltaWeights, GatedDelta};
 pub use embedding::Embedding;
-pub use executor::{Executor, set_threads};
+pub use executor::{Executor, isa, set_threads, threads};
 pub use linear::Linear;
 pub use loader::Loader;
 pub use norm::RmsNorm;

@@ -139,6 +139,14 @@ impl Tensor {
         }
     }
 
+    /// The values as they lie in memory on the host, row after row: equal means equal bytes.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        match &self.0 {
+            Repr::Mlx(array) => mlx::to_bytes(array),
+            Repr::Cpu(rows) => Ok(rows.values().iter().flat_map(|value| value.to_le_bytes()).collect()),
+        }
+    }
+
     /// The values in f32 on the host, row after row.
     pub fn to_host(&self) -> Result<Cow<'_, [f32]>> {
         match &self.0 {

@@ -10,6 +10,7 @@ use std::{
 use super::{Finish, Report, Request, Sequence, Step};
 use crate::{
     Error, Result, TokenId,
+    exactness::Gate,
     family::{Drafter, Target},
     sampling::{Decision, Vocabulary},
 };
@@ -23,6 +24,8 @@ pub struct Models<'a> {
     pub drafter: Option<&'a dyn Drafter>,
     /// The ids that may be emitted.
     pub vocabulary: &'a Arc<Vocabulary>,
+    /// The widths that may run.
+    pub gate: &'a Gate,
 }
 
 /// What happens on the way.
@@ -56,10 +59,13 @@ pub fn generate(
     request: Request,
     on_event: &mut dyn FnMut(Event<'_>) -> ControlFlow<()>,
 ) -> Result<Generated> {
-    let mut sequence = Sequence::new(models.target, models.drafter, models.vocabulary, request)?;
+    let mut sequence = Sequence::new(models, request)?;
     loop {
-        let start = Instant::now();
         let step = sequence.step();
+        if step == Step::Round && sequence.speculates() {
+            models.gate.reach(models.target, sequence.context());
+        }
+        let start = Instant::now();
         let flow = match step {
             Step::Done(finish) => return Ok(done(&sequence, Some(finish))),
             Step::Prefill => {

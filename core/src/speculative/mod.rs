@@ -14,6 +14,8 @@ mod request;
 mod sequence;
 mod synthetic;
 
+pub(crate) use prefill::next_chunk;
+
 pub use answer::{AnswerError, AnswerSettings, CheckedAnswer};
 pub use generate::{Event, Generated, Models, generate, guarded};
 pub use report::{Decline, Report};

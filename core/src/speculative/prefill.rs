@@ -6,7 +6,7 @@ use std::ops::Range;
 pub(super) const CHUNK: usize = 512;
 
 /// The chunk that starts at `done` of a prompt of `len` tokens.
-pub(super) fn next_chunk(done: usize, len: usize) -> Range<usize> {
+pub(crate) fn next_chunk(done: usize, len: usize) -> Range<usize> {
     let border = (done / CHUNK + 1) * CHUNK;
     done..border.min(len)
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
-use crate::{Width, sampling::Seed};
+use crate::{Width, exactness::Refusal, sampling::Seed};
 
 /// Counters of one request. They agree with the emitted tokens and the state after every round.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub struct Report {
     pub widths: BTreeMap<usize, usize>,
     /// Why the request was served classically, if it was.
     pub decline: Option<Decline>,
+    /// What `--allow-inexact` passed over, if a block ran of a width that is not known to be exact.
+    pub inexact: Option<Refusal>,
     /// The seed.
     pub seed: Option<Seed>,
     /// Time of the prompt's forwards, up to the first token.
@@ -70,6 +72,8 @@ pub enum Decline {
     WidthOne,
     /// The drafter failed on the way; the log says how.
     DrafterFailed,
+    /// The width is not known to give the tokens of classic decoding.
+    Exactness(Refusal),
 }
 
 impl fmt::Display for Decline {
@@ -79,6 +83,7 @@ impl fmt::Display for Decline {
             Self::Requested => "speculation is switched off",
             Self::WidthOne => "the block size is 1",
             Self::DrafterFailed => "the drafter failed",
+            Self::Exactness(refusal) => return write!(f, "exactness: {refusal}"),
         })
     }
 }

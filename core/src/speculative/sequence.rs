@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
-use super::{Decline, Finish, Report, Request, Speculation, Watch, chooser::Chooser, prefill::next_chunk};
+use super::{
+    Decline, Finish, Models, Report, Request, Speculation, Watch, chooser::Chooser, prefill::next_chunk,
+};
 use crate::{
     Error, Kept, Position, Result, TokenId, Width,
+    exactness::{Gate, Refusal},
     family::{
-        Draft, Drafter, DrafterContext, LogitRows, Observe, Output, Proposals, Segment, Target, TargetSpec,
-        Want,
+        Draft, Drafter, DrafterContext, LogitRows, Observe, Output, Proposals, Segment, TargetSpec, Want,
     },
     nn::Tensor,
-    sampling::{Decision, Sampler, Vocabulary},
+    sampling::{Decision, Sampler},
     state::SequenceState,
 };
 
@@ -34,10 +36,13 @@ pub struct Sequence {
     prefilled: usize,
     state: SequenceState,
     drafting: Option<Drafting>,
+    /// Says which widths may run.
+    gate: Gate,
     chooser: Chooser,
     watch: Option<Box<dyn Watch>>,
     max_tokens: usize,
-    context: usize,
+    /// Rows that a sequence may have.
+    room: usize,
     vocab: usize,
     /// `[anchor, d1 …]` of the round under way.
     block: Vec<TokenId>,
@@ -61,12 +66,8 @@ impl Sequence {
     ///
     /// # Errors
     /// An empty prompt, one that fills the context, ids outside the vocabulary, a width over the drafter's bound.
-    pub fn new(
-        target: &dyn Target,
-        drafter: Option<&dyn Drafter>,
-        vocabulary: &Arc<Vocabulary>,
-        request: Request,
-    ) -> Result<Self> {
+    pub fn new(models: Models<'_>, request: Request) -> Result<Self> {
+        let Models { target, drafter, vocabulary, gate } = models;
         let spec = target.spec();
         check_prompt(&request.prompt, spec)?;
         let mut report = Report {
@@ -74,7 +75,7 @@ impl Sequence {
             seed: Some(request.sampling.seed()),
             ..Report::default()
         };
-        let drafting = match drafting(drafter, request.speculation)? {
+        let drafting = match drafting(drafter, gate, &request)? {
             Ok(drafting) => Some(drafting),
             Err(decline) => {
                 report.decline = Some(decline);
@@ -89,9 +90,10 @@ impl Sequence {
             prompt: request.prompt,
             prefilled: 0,
             drafting,
+            gate: gate.clone(),
             watch: request.watch,
             max_tokens: request.max_tokens,
-            context: spec.context,
+            room: spec.context,
             vocab: spec.vocab,
             block: Vec::new(),
             asked: 0,
@@ -165,6 +167,7 @@ impl Sequence {
         self.block.clear();
         self.block.push(anchor);
         let width = self.width();
+        self.note_reach();
         self.asked = width.proposals();
         let position = Position(self.prompt.len() + self.chooser.emitted().len() - 1);
         self.state.begin(width)?;
@@ -194,6 +197,11 @@ impl Sequence {
             return Err(Error::TokenOutOfRange { token: *token, vocab: self.vocab });
         }
         self.block.extend(proposals);
+        // A drafter that proposes less than it was asked for makes another width.
+        let made = Width::new(self.block.len()).unwrap_or(Width::ONE);
+        let (width, context) = (self.gate.widest(made, self.context()), self.context());
+        self.block.truncate(width.rows());
+        self.report.inexact = self.report.inexact.or_else(|| self.gate.overridden(width, context));
         Ok(())
     }
 
@@ -275,13 +283,32 @@ impl Sequence {
         &mut self.report
     }
 
-    /// Rows of the next block: no more than tokens may still be emitted, and than the context has room for.
+    /// Whether blocks may be wider than 1.
+    pub fn speculates(&self) -> bool {
+        self.drafting.is_some()
+    }
+
+    /// Rows before the next block: the committed length, once there is a token.
+    pub fn context(&self) -> usize {
+        (self.prompt.len() + self.chooser.emitted().len()).saturating_sub(1)
+    }
+
+    /// Rows of the next block: no more than tokens may still be emitted, than the context has room for, and a width that
+    /// may run.
     fn width(&self) -> Width {
         let Some(drafting) = &self.drafting else { return Width::ONE };
-        let emitted = self.chooser.emitted().len();
-        let budget = self.max_tokens - emitted;
-        let room = self.context - (self.prompt.len() + emitted - 1);
-        Width::new(drafting.width.rows().min(budget).min(room)).unwrap_or(Width::ONE)
+        let budget = self.max_tokens - self.chooser.emitted().len();
+        let room = self.room - self.context();
+        let most = Width::new(drafting.width.rows().min(budget).min(room)).unwrap_or(Width::ONE);
+        self.gate.widest(most, self.context())
+    }
+
+    /// Says in the report when no width but 1 may run at this length, as when the context has grown past what was probed.
+    fn note_reach(&mut self) {
+        let Some(width) = self.drafting.as_ref().map(|drafting| drafting.width) else { return };
+        let refused = self.gate.widest(width, self.context()) == Width::ONE;
+        let refusal = self.gate.check(width, self.context()).err().filter(|_| refused);
+        self.report.decline = refusal.map(Decline::Exactness);
     }
 
     /// Whether the answer ends with `token`, the newest emitted.
@@ -294,7 +321,7 @@ impl Sequence {
             Some(Finish::Stop)
         } else if emitted >= self.max_tokens {
             Some(Finish::MaxTokens)
-        } else if self.prompt.len() + emitted > self.context {
+        } else if self.prompt.len() + emitted > self.room {
             Some(Finish::Context)
         } else {
             None
@@ -329,8 +356,12 @@ fn check_prompt(prompt: &[TokenId], spec: &TargetSpec) -> Result<()> {
 }
 
 /// The drafter's side of a new sequence, or why there is none.
-fn drafting(drafter: Option<&dyn Drafter>, speculation: Speculation) -> Result<Result<Drafting, Decline>> {
-    let Speculation::Fixed(width) = speculation else { return Ok(Err(Decline::Requested)) };
+fn drafting(
+    drafter: Option<&dyn Drafter>,
+    gate: &Gate,
+    request: &Request,
+) -> Result<Result<Drafting, Decline>> {
+    let Speculation::Fixed(width) = request.speculation else { return Ok(Err(Decline::Requested)) };
     let Some(drafter) = drafter else { return Ok(Err(Decline::NoDrafter)) };
     if width == Width::ONE {
         return Ok(Err(Decline::WidthOne));
@@ -338,6 +369,11 @@ fn drafting(drafter: Option<&dyn Drafter>, speculation: Speculation) -> Result<R
     let spec = drafter.spec();
     if width > spec.trained_width {
         return Err(Error::WidthOverLimit { found: width.rows(), limit: spec.trained_width.rows() });
+    }
+    match gate.check(width, request.prompt.len()) {
+        // A context that was not probed may be before the first round.
+        Ok(()) | Err(Refusal::Beyond { .. }) => {}
+        Err(refusal) => return Ok(Err(Decline::Exactness(refusal))),
     }
     Ok(Ok(Drafting { context: drafter.new_context(), taps: spec.taps.clone(), width, unseen: Vec::new() }))
 }

@@ -85,6 +85,14 @@ impl LayerState {
         }
     }
 
+    /// Rows that a query sees, its own included, where that is a sliding window.
+    pub(super) fn window(&self) -> Option<usize> {
+        match self {
+            Self::Window(state) => Some(state.window()),
+            _ => None,
+        }
+    }
+
     /// Computes what is pending.
     pub(crate) fn eval(&self) -> Result<()> {
         match self {

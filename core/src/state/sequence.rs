@@ -96,6 +96,14 @@ impl SequenceState {
         &self.layers
     }
 
+    /// Rows that the layers with a sliding window see, each number once, in order.
+    pub fn windows(&self) -> Vec<usize> {
+        let mut windows: Vec<_> = self.layers.iter().filter_map(LayerState::window).collect();
+        windows.sort_unstable();
+        windows.dedup();
+        windows
+    }
+
     /// Computes what is pending, so that nothing lazy outlives a round.
     pub fn eval(&self) -> Result<()> {
         self.layers.iter().try_for_each(LayerState::eval)

@@ -48,6 +48,11 @@ impl WindowState {
         self.rows.contents()
     }
 
+    /// Rows that a query sees, its own included.
+    pub(super) fn window(&self) -> usize {
+        self.window
+    }
+
     /// The rows, and what a query sees of them.
     pub(super) fn rows(&mut self) -> (&mut KvState, Mask) {
         (&mut self.rows, Mask::Window(self.window))

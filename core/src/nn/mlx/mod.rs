@@ -61,6 +61,15 @@ pub(crate) fn to_host(x: &Array) -> Result<Vec<f32>> {
     array.to_vec_exact::<f32>().map_err(|error| Error::Mlx(error.to_string()))
 }
 
+/// The values as they lie in memory, row after row.
+pub(crate) fn to_bytes(x: &Array) -> Result<Vec<u8>> {
+    if x.size() == 0 {
+        return Ok(Vec::new());
+    }
+    let array = x.contiguous()?.view_dtype(Dtype::Uint8)?;
+    array.to_vec_exact::<u8>().map_err(|error| Error::Mlx(error.to_string()))
+}
+
 /// `silu(gate) ⊙ up` of joined rows.
 pub(crate) fn silu_mul(gate_up: &Array) -> Result<Array> {
     let width = gate_up.dim(1) as usize / 2;
