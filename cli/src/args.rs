@@ -7,12 +7,13 @@ use clap_complete::Shell;
 use mlxcel_core::{
     TokenId, Width,
     family::DraftKind,
+    nn::Executor,
     sampling::{SamplingSettings, Seed},
     speculative::AnswerSettings,
 };
 use serde_json::{Map, Value};
 
-use crate::values;
+use crate::{exactness::ExactnessArgs, values};
 
 /// The program's version and MLX's.
 static VERSION: LazyLock<String> = LazyLock::new(|| {
@@ -48,6 +49,10 @@ pub(crate) enum Command {
     Inspect(InspectArgs),
     /// Measure what forwards cost by width, and what speculation gains.
     Bench(BenchArgs),
+    /// Say what this machine and these models are, which widths may run, and what they cost.
+    Doctor(DoctorArgs),
+    /// Compare speculative with classic decoding on prompts: the tokens, and the time.
+    Prove(ProveArgs),
     /// Print a script that completes commands in a shell.
     Completions {
         /// The shell.
@@ -116,6 +121,9 @@ pub(crate) struct RunArgs {
 
     #[command(flatten)]
     pub(crate) speculation: SpeculationArgs,
+
+    #[command(flatten)]
+    pub(crate) exactness: ExactnessArgs,
 }
 
 impl RunArgs {
@@ -146,9 +154,19 @@ pub(crate) struct ModelArgs {
     /// How the drafter drafts [possible values: dflash].
     #[arg(long, value_name = "KIND", value_parser = values::draft_kind)]
     pub(crate) draft_kind: Option<DraftKind>,
+
+    /// Where they run: cpu (row-exact kernels), mlx-f32 or mlx-bf16 (MLX's operators) [default: mlx-bf16 on a GPU, else cpu].
+    #[arg(long, value_name = "NAME", value_parser = values::executor)]
+    pub(crate) executor: Option<Executor>,
 }
 
 impl ModelArgs {
+    /// Where the models run.
+    pub(crate) fn executor(&self) -> mlxcel_core::Result<Executor> {
+        let detected = Executor::detect()?;
+        Ok(self.executor.unwrap_or(detected))
+    }
+
     /// Whether there is a drafter: the pair inside the program has one.
     pub(crate) fn names_drafter(&self) -> bool {
         self.draft_model.is_some() || self.model.is_none()
@@ -260,6 +278,9 @@ pub(crate) struct BenchArgs {
     #[command(flatten)]
     pub(crate) models: ModelArgs,
 
+    #[command(flatten)]
+    pub(crate) exactness: ExactnessArgs,
+
     /// Rows of context that blocks are forwarded on, and tokens of the prompt that answers follow.
     #[arg(long, value_name = "ROWS", default_value_t = 256, value_parser = values::tokens)]
     pub(crate) context: usize,
@@ -289,4 +310,90 @@ pub(crate) struct BenchArgs {
     /// One JSON object instead of tables.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Say what this machine and these models are, which widths may run, and what they cost.
+///
+/// What is wrong is a row of the report, with exit code 1. Costs are medians of repeats taken in turn.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    #[command(flatten)]
+    pub(crate) models: ModelArgs,
+
+    #[command(flatten)]
+    pub(crate) exactness: ExactnessArgs,
+
+    /// Rows of context that the costs are measured behind.
+    #[arg(long, value_name = "ROWS", default_value_t = 256, value_parser = values::tokens)]
+    pub(crate) context: usize,
+
+    /// How often every width is measured.
+    #[arg(long, value_name = "N", default_value_t = 11, value_parser = values::tokens)]
+    pub(crate) repeat: usize,
+
+    /// Threads of the CPU kernels [default: one a physical core].
+    #[arg(long, value_name = "N", value_parser = values::threads, allow_negative_numbers = true)]
+    pub(crate) threads: Option<usize>,
+
+    /// One JSON object instead of text.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Compare speculative with classic decoding on prompts: the tokens, and the time.
+///
+/// Every prompt is answered classically and speculatively in turn, greedily and sampled. Exit code 1 says that tokens
+/// differ; times do not change it.
+#[derive(Debug, Args)]
+pub(crate) struct ProveArgs {
+    #[command(flatten)]
+    pub(crate) models: ModelArgs,
+
+    #[command(flatten)]
+    pub(crate) speculation: ProveSpeculationArgs,
+
+    #[command(flatten)]
+    pub(crate) exactness: ExactnessArgs,
+
+    /// A file with a prompt a line, as text or as JSON objects with "prompt" or "messages" [default: twelve prompts of the
+    /// program's own].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) prompts: Option<PathBuf>,
+
+    /// Take prompts of plain text for the user's message in the model's chat template, instead of text to be continued.
+    #[arg(long)]
+    pub(crate) chat: bool,
+
+    /// Tokens of an answer at most.
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 128, value_parser = values::tokens)]
+    pub(crate) max_tokens: usize,
+
+    /// Answers of each kind to each prompt.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = values::tokens)]
+    pub(crate) repeat: usize,
+
+    /// Temperature of the sampled answers; 0 leaves them out.
+    #[arg(long, value_name = "T", default_value_t = 0.8, allow_negative_numbers = true)]
+    pub(crate) temp: f32,
+
+    /// Seed of the sampled answers.
+    #[arg(long, value_name = "SEED", value_parser = values::seed, default_value = "1", allow_negative_numbers = true)]
+    pub(crate) seed: Seed,
+
+    /// Threads of the CPU kernels [default: one a physical core].
+    #[arg(long, value_name = "N", value_parser = values::threads, allow_negative_numbers = true)]
+    pub(crate) threads: Option<usize>,
+
+    /// One JSON object instead of a table.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// How wide `prove` speculates.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Speculation")]
+pub(crate) struct ProveSpeculationArgs {
+    /// Rows of a block, 1 to the drafter's trained width [default: what the drafter says].
+    #[arg(long, value_name = "ROWS", value_parser = values::width, allow_negative_numbers = true)]
+    pub(crate) draft_block_size: Option<Width>,
 }

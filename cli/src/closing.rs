@@ -30,9 +30,10 @@ fn text(generated: &Generated) -> String {
             width(report)
         ),
     };
+    let inexact = report.inexact.map(|refusal| format!("; inexact allowed: {refusal}")).unwrap_or_default();
     let seed = report.seed.map(|seed| format!("; seed {seed}")).unwrap_or_default();
     format!(
-        "{} tokens, {:.1} tok/s; {} prompt tokens in {:.2} s; {speculation}{seed}; {}",
+        "{} tokens, {:.1} tok/s; {} prompt tokens in {:.2} s; {speculation}{inexact}{seed}; {}",
         report.emitted,
         report.tokens_per_second(),
         report.prompt_tokens,
@@ -71,6 +72,7 @@ fn json(generated: &Generated) -> Value {
         "accepted": report.accepted,
         "proposed_by_position": report.proposed_by_position,
         "accepted_by_position": report.accepted_by_position,
+        "inexact": report.inexact.map(|refusal| refusal.to_string()),
         "decline": report.decline.map(|decline| decline.to_string()),
         "seed": report.seed,
     })

@@ -24,6 +24,9 @@ pub(crate) enum Quiet {
     /// The user pressed Ctrl-C.
     #[error("interrupted")]
     Interrupted,
+    /// What went wrong is in the command's own report.
+    #[error("the report says what is wrong")]
+    Reported,
     /// Nobody reads the output any more.
     #[error("the reader of the output has gone")]
     ReaderGone,
@@ -58,6 +61,7 @@ fn code(error: &anyhow::Error) -> u8 {
     match error.downcast_ref() {
         Some(Quiet::Interrupted) => return INTERRUPTED,
         Some(Quiet::ReaderGone) => return READER_GONE,
+        Some(Quiet::Reported) => return FAILURE,
         None => {}
     }
     let usage = error.chain().any(|cause| {
@@ -94,6 +98,19 @@ pub(crate) fn render(error: &anyhow::Error) -> String {
         let _ = writeln!(text, "hint: {hint}");
     }
     text
+}
+
+/// The error with its causes in one line, and its hint.
+pub(crate) fn explained(error: &anyhow::Error) -> (String, Option<String>) {
+    let text = render(error);
+    let (mut causes, mut hint) = (Vec::new(), None);
+    for line in text.lines() {
+        match line.strip_prefix("hint: ") {
+            Some(own) => hint = Some(own.to_owned()),
+            None => causes.push(line.trim_start_matches("error: ").trim_start_matches("  caused by: ")),
+        }
+    }
+    (causes.join(": "), hint)
 }
 
 /// Messages of the core carry their hint after the first line, or after a semicolon.
@@ -150,6 +167,18 @@ mod tests {
     }
 
     #[test]
+    fn an_error_fits_a_row() {
+        let missing =
+            CheckpointError::MissingShard { file: "a.safetensors".into(), because: "the index".into() };
+        let (what, hint) = explained(&with_context(Error::from(missing)));
+        assert_eq!(
+            what,
+            "cannot load the target models/x: a.safetensors: missing, expected because the index"
+        );
+        assert_eq!(hint.as_deref(), Some("the download may be incomplete: fetch the model again"));
+    }
+
+    #[test]
     fn exit_codes_tell_kinds_apart() {
         let sampling = SamplingSettings { top_p: 0.0, ..Default::default() };
         let answer =
@@ -167,6 +196,7 @@ mod tests {
             (with_context(Error::EmptySegment), FAILURE),
             (with_context(Quiet::Interrupted), INTERRUPTED),
             (Quiet::ReaderGone.into(), READER_GONE),
+            (Quiet::Reported.into(), FAILURE),
         ] {
             assert_eq!(code(&error), expected, "{error:#}");
         }

@@ -15,6 +15,7 @@ mod args;
 mod closing;
 mod commands;
 mod error;
+mod exactness;
 mod families;
 mod interactive;
 mod interrupt;
@@ -51,6 +52,8 @@ pub fn run(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> 
         Command::Families => commands::families(),
         Command::Inspect(args) => commands::inspect(&args),
         Command::Bench(args) => commands::bench(&args),
+        Command::Doctor(args) => commands::doctor(&args),
+        Command::Prove(args) => commands::prove(&args),
         Command::Completions { shell } => commands::completions(shell),
     };
     match result {

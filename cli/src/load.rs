@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use mlxcel_core::{
     Width,
     checkpoint::{Checkpoint, HubCache},
+    exactness::Gate,
     family::{
         DraftFlags, Drafter, Target, check_families, check_width, load_drafter, load_target, target_family,
     },
@@ -15,9 +16,12 @@ use mlxcel_core::{
     text::{TextFiles, TextModel},
 };
 
-use crate::args::ModelArgs;
 #[cfg(not(feature = "demo"))]
 use crate::error::Usage;
+use crate::{
+    args::ModelArgs,
+    exactness::{self, ExactnessArgs},
+};
 
 /// A checkpoint and what it is called.
 pub(crate) struct Named {
@@ -36,6 +40,8 @@ pub(crate) struct Loaded {
     pub(crate) drafter: Option<Box<dyn Drafter>>,
     pub(crate) text: Text,
     pub(crate) vocabulary: Arc<Vocabulary>,
+    /// The widths that may run.
+    pub(crate) gate: Gate,
 }
 
 /// Text in and out of the target.
@@ -48,21 +54,30 @@ pub(crate) struct Text {
 
 impl Loaded {
     /// Loads the models that `args` name, or the pair inside the program; the target alone if `classic`. Blocks of
-    /// `block_size` rows must be within the drafter's bound.
-    pub(crate) fn load(args: &ModelArgs, block_size: Option<Width>, classic: bool) -> Result<Self> {
+    /// `block_size` rows must be within the drafter's bound; which widths may run is found out as `exactness` says.
+    pub(crate) fn load(
+        args: &ModelArgs,
+        exactness: &ExactnessArgs,
+        block_size: Option<Width>,
+        classic: bool,
+    ) -> Result<Self> {
         let flags = DraftFlags { kind: args.draft_kind, block_size };
         flags.check_drafter(args.names_drafter())?;
         let target = open_target(args.model.as_deref())?;
         let drafter = if classic { None } else { open_drafter(args)? };
         let (name, text) = (target.name.clone(), target.text()?);
-        let (target, drafter) = target.load(drafter, Executor::detect()?)?;
+        let executor = args.executor()?;
+        let kept = exactness::kept(&target.checkpoint, executor);
+        let (target, drafter) = target.load(drafter, executor)?;
         if let Some(drafter) = &drafter {
             flags.check_width(drafter.spec())?;
         }
         let spec = target.spec();
         let known = |id| text.model.tokenizer.knows(id);
         let vocabulary = Arc::new(Vocabulary::new(spec.vocab, known, &spec.suppressed));
-        Ok(Self { name, target, drafter, text, vocabulary })
+        let widths: Vec<_> = block_size.into_iter().collect();
+        let gate = exactness.gate(target.as_ref(), drafter.as_deref(), &vocabulary, executor, kept, &widths);
+        Ok(Self { name, target, drafter, text, vocabulary, gate })
     }
 
     /// What was loaded, in a line.
@@ -83,26 +98,41 @@ impl Loaded {
             target: self.target.as_ref(),
             drafter: self.drafter.as_deref(),
             vocabulary: &self.vocabulary,
+            gate: &self.gate,
         }
     }
 }
 
+/// Models without their texts: every id may be emitted.
+pub(crate) struct Bare {
+    pub(crate) target: Box<dyn Target>,
+    pub(crate) drafter: Option<Box<dyn Drafter>>,
+    pub(crate) vocabulary: Arc<Vocabulary>,
+    pub(crate) gate: Gate,
+}
+
 /// The models that `args` name, without their texts. All `widths` must be within the drafter's bound.
-pub(crate) fn models(args: &ModelArgs, widths: &[Width], executor: Executor) -> Result<Pair> {
+pub(crate) fn models(args: &ModelArgs, exactness: &ExactnessArgs, widths: &[Width]) -> Result<Bare> {
     let flags = DraftFlags { kind: args.draft_kind, block_size: None };
     flags.check_drafter(args.names_drafter())?;
-    let (target, drafter) = open_target(args.model.as_deref())?.load(open_drafter(args)?, executor)?;
+    let executor = args.executor()?;
+    let target = open_target(args.model.as_deref())?;
+    let kept = exactness::kept(&target.checkpoint, executor);
+    let (target, drafter) = target.load(open_drafter(args)?, executor)?;
     if let Some(drafter) = &drafter {
         widths.iter().try_for_each(|width| check_width("--widths", *width, drafter.spec()))?;
     }
-    Ok((target, drafter))
+    let vocabulary = Arc::new(Vocabulary::all(target.spec().vocab));
+    let gate = exactness.gate(target.as_ref(), drafter.as_deref(), &vocabulary, executor, kept, widths);
+    Ok(Bare { target, drafter, vocabulary, gate })
 }
 
 /// A target, and a drafter that fits it.
 type Pair = (Box<dyn Target>, Option<Box<dyn Drafter>>);
 
 impl Named {
-    fn load(self, drafter: Option<Self>, executor: Executor) -> Result<Pair> {
+    /// Loads both; which fits which is checked before anything large is read.
+    pub(crate) fn load(self, drafter: Option<Self>, executor: Executor) -> Result<Pair> {
         let Self { reference, checkpoint, .. } = self;
         if let Some(drafter) = &drafter {
             target_family(&checkpoint).with_context(|| format!("cannot load the target {reference}"))?;
@@ -150,7 +180,8 @@ pub(crate) fn open_target(model: Option<&str>) -> Result<Named> {
     }
 }
 
-fn open_drafter(args: &ModelArgs) -> Result<Option<Named>> {
+/// Opens the drafter's checkpoint, if there is to be one.
+pub(crate) fn open_drafter(args: &ModelArgs) -> Result<Option<Named>> {
     match (&args.draft_model, &args.model) {
         (Some(reference), _) => {
             open(reference).map(Some).with_context(|| format!("cannot load the drafter {reference}"))

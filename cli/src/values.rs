@@ -6,6 +6,7 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use mlxcel_core::{
     TokenId, Width,
     family::{DraftKind, StartError},
+    nn::Executor,
     sampling::{Seed, bias_id},
 };
 use serde_json::{Map, Value};
@@ -32,6 +33,13 @@ pub(crate) fn width(text: &str) -> Result<Width, String> {
 /// A kind of drafting, in upper or lower case.
 pub(crate) fn draft_kind(text: &str) -> Result<DraftKind, StartError> {
     text.parse()
+}
+
+/// An executor, by its name.
+pub(crate) fn executor(text: &str) -> Result<Executor, String> {
+    let known = [Executor::Cpu, Executor::MLX_F32, Executor::MLX_BF16];
+    let found = known.into_iter().find(|executor| executor.name() == text);
+    found.ok_or_else(|| "expected cpu, mlx-f32 or mlx-bf16".to_owned())
 }
 
 /// A number of tokens, at least 1.

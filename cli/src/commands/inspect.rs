@@ -63,7 +63,7 @@ fn config_text(checkpoint: &Checkpoint, field: &str) -> Option<String> {
     }
 }
 
-fn family(checkpoint: &Checkpoint) -> Result<String> {
+pub(super) fn family(checkpoint: &Checkpoint) -> Result<String> {
     Ok(match recognise(checkpoint)? {
         Recognised::Target(family) => match family.required_drafter_family {
             Some(drafter) => format!("{}, a target for {drafter} drafters", family.name),
@@ -88,7 +88,7 @@ fn quantization(checkpoint: &Checkpoint) -> String {
 }
 
 /// Number of tensors, bytes of all, and how many there are of each dtype.
-fn sizes(checkpoint: &Checkpoint) -> (usize, usize, String) {
+pub(super) fn sizes(checkpoint: &Checkpoint) -> (usize, usize, String) {
     let mut dtypes = BTreeMap::<String, usize>::new();
     let (mut tensors, mut bytes) = (0, 0);
     for (dtype, shape) in checkpoint.names().filter_map(|name| checkpoint.peek(name)) {

@@ -2,14 +2,18 @@
 
 mod bench;
 mod completions;
+mod doctor;
 mod families;
 mod inspect;
+mod prove;
 mod run;
 
 pub(crate) use bench::{bench, rate};
 pub(crate) use completions::completions;
+pub(crate) use doctor::doctor;
 pub(crate) use families::families;
 pub(crate) use inspect::inspect;
+pub(crate) use prove::prove;
 pub(crate) use run::run;
 
 use std::io::{self, Write as _};

@@ -14,7 +14,7 @@ use crate::{
     args::{RunArgs, Stats},
     closing,
     error::{Quiet, Usage},
-    interactive, interrupt,
+    exactness, interactive, interrupt,
     load::Loaded,
     logging,
     notes::Notes,
@@ -70,9 +70,12 @@ fn load(args: &RunArgs, classic: bool, notes: Notes) -> Result<Loaded> {
     let start = Instant::now();
     let name = args.models.model.as_deref().unwrap_or("the pair inside the program");
     notes.line(&format!("loading {name}"));
-    let loaded = Loaded::load(&args.models, args.speculation.draft_block_size, classic)?;
+    let loaded = Loaded::load(&args.models, &args.exactness, args.speculation.draft_block_size, classic)?;
     let seconds = start.elapsed().as_secs_f64();
     notes.line(&format!("loaded {} in {seconds:.2} s", loaded.describe()));
+    if let Some(note) = exactness::note(&loaded.gate) {
+        notes.line(&note);
+    }
     Ok(loaded)
 }
 

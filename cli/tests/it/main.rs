@@ -4,8 +4,10 @@
 
 mod answers;
 mod checkpoints;
+mod doctor;
 mod help;
 mod inspect;
 mod program;
+mod prove;
 mod refusals;
 mod streams;

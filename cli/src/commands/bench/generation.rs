@@ -1,12 +1,12 @@
 //! What speculation gains: answers classic and speculative, in turn.
 
-use std::{fmt::Write as _, ops::ControlFlow, sync::Arc};
+use std::{fmt::Write as _, ops::ControlFlow};
 
 use anyhow::{Context as _, Result, bail};
 use mlxcel_core::{
     TokenId, Width,
-    family::{Drafter, Target},
-    sampling::{SamplingSettings, Vocabulary},
+    family::Drafter,
+    sampling::SamplingSettings,
     speculative::{Generated, Models, Report, Request, Speculation, Synthetic, generate},
 };
 use serde_json::{Value, json};
@@ -29,21 +29,21 @@ struct Arm {
 }
 
 /// Answers `prompt` greedily with `args.tokens` tokens, classic and at every width, `args.repeat` times in turn. Fails if
-/// an arm emits other tokens than the classic one.
+/// an arm emits other tokens than the classic one. The target is that of `models`, which have no drafter.
 pub(super) fn measure(
-    target: &dyn Target,
+    models: Models<'_>,
     drafter: Box<dyn Drafter>,
     rates: Vec<f64>,
     prompt: &[TokenId],
     widths: &[Width],
     args: &BenchArgs,
 ) -> Result<Generation> {
-    let vocabulary = Arc::new(Vocabulary::all(target.spec().vocab));
+    let vocab = models.target.spec().vocab;
     let run = |drafter: Option<&dyn Drafter>, speculation| -> Result<Generated> {
         let request = Request {
             prompt: prompt.to_vec(),
             sampling: SamplingSettings { temperature: 0.0, seed: Some(SEED), ..SamplingSettings::default() }
-                .validate(target.spec().vocab)?,
+                .validate(vocab)?,
             choice: 0,
             max_tokens: args.tokens,
             min_tokens: 0,
@@ -51,13 +51,12 @@ pub(super) fn measure(
             watch: None,
             speculation,
         };
-        let models = Models { target, drafter, vocabulary: &vocabulary };
-        Ok(generate(models, request, &mut |_| ControlFlow::Continue(()))?)
+        Ok(generate(Models { drafter, ..models }, request, &mut |_| ControlFlow::Continue(()))?)
     };
     let expected = run(None, Speculation::Off)?.tokens;
     let synthetic = !rates.is_empty();
     let drafter: Box<dyn Drafter> = if synthetic {
-        let mut synthetic = Synthetic::new(drafter, rates, target.spec().vocab, SEED);
+        let mut synthetic = Synthetic::new(drafter, rates, vocab, SEED);
         synthetic.record(prompt, &expected);
         Box::new(synthetic)
     } else {
@@ -98,7 +97,8 @@ impl Generation {
         for arm in &self.arms {
             let (rate, ratio) = (self.rate(arm.times.min()), self.classic.min() / arm.times.min());
             let (rows, per_round) = (arm.width.rows(), arm.report.tokens_per_round());
-            let _ = writeln!(text, "  {rows:>4}  {rate:>17.1}  {per_round:>10.2}  {ratio:>11.2}");
+            let declined = arm.report.decline.map(|decline| format!("  {decline}")).unwrap_or_default();
+            let _ = writeln!(text, "  {rows:>4}  {rate:>17.1}  {per_round:>10.2}  {ratio:>11.2}{declined}");
         }
         text
     }
@@ -109,6 +109,7 @@ impl Generation {
                 "width": arm.width.rows(),
                 "min_seconds": arm.times.min(),
                 "median_seconds": arm.times.median(),
+                "decline": arm.report.decline.map(|decline| decline.to_string()),
                 "tokens_per_round": arm.report.tokens_per_round(),
                 "accepted_by_position": arm.report.accepted_by_position,
                 "proposed_by_position": arm.report.proposed_by_position,

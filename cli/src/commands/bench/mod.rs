@@ -5,23 +5,28 @@ mod generation;
 mod samples;
 
 pub(crate) use generation::rate;
+pub(super) use samples::Samples;
 
 use anyhow::{Result, bail};
 use mlxcel_core::{
     TokenId, Width,
     family::{Drafter, Target},
-    nn::Executor,
     sampling::Seed,
+    speculative::Models,
 };
 use serde_json::json;
 
-use crate::{args::BenchArgs, load, logging};
+use crate::{
+    args::BenchArgs,
+    load::{self, Bare},
+    logging,
+};
 
 /// Measures the models that `args` name.
 pub(crate) fn bench(args: &BenchArgs) -> Result<()> {
     logging::init(false);
-    let executor = Executor::detect()?;
-    let (target, drafter) = load::models(&args.models, &args.widths, executor)?;
+    let Bare { target, drafter, vocabulary, gate } =
+        load::models(&args.models, &args.exactness, &args.widths)?;
     let widths = widths(args, drafter.as_deref());
     check_room(target.as_ref(), &widths, args)?;
     let prompt = tokens(target.as_ref(), args.context);
@@ -29,7 +34,9 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<()> {
     let generation = match drafter {
         Some(drafter) => {
             let rates = args.draft_synthetic.clone();
-            Some(generation::measure(target.as_ref(), drafter, rates, &prompt, &widths, args)?)
+            let target = target.as_ref();
+            let models = Models { target, drafter: None, vocabulary: &vocabulary, gate: &gate };
+            Some(generation::measure(models, drafter, rates, &prompt, &widths, args)?)
         }
         None => None,
     };
@@ -69,7 +76,7 @@ fn check_room(target: &dyn Target, widths: &[Width], args: &BenchArgs) -> Result
 }
 
 /// Ids that look like text to the kernels: spread over the vocabulary, the same in every run.
-fn tokens(target: &dyn Target, count: usize) -> Vec<TokenId> {
+pub(super) fn tokens(target: &dyn Target, count: usize) -> Vec<TokenId> {
     let vocab = target.spec().vocab as u64;
     (0..count as u64)
         .map(|i| TokenId((i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32).rem_euclid(vocab) as u32))

@@ -4,20 +4,20 @@ use std::time::Duration;
 
 /// Times of one thing, in the order measured.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Samples(Vec<f64>);
+pub(in crate::commands) struct Samples(Vec<f64>);
 
 impl Samples {
-    pub(super) fn push(&mut self, time: Duration) {
+    pub(in crate::commands) fn push(&mut self, time: Duration) {
         self.0.push(time.as_secs_f64());
     }
 
     /// The shortest, in seconds: what it costs when nothing disturbs it.
-    pub(super) fn min(&self) -> f64 {
+    pub(in crate::commands) fn min(&self) -> f64 {
         self.0.iter().copied().fold(f64::INFINITY, f64::min)
     }
 
     /// The middle one, in seconds.
-    pub(super) fn median(&self) -> f64 {
+    pub(in crate::commands) fn median(&self) -> f64 {
         let mut sorted = self.0.clone();
         sorted.sort_by(f64::total_cmp);
         let middle = sorted.len() / 2;
