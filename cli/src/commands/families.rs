@@ -7,19 +7,20 @@ use mlxcel_core::family::{drafter_families, target_families};
 
 /// Prints the registry: one line a family.
 pub(crate) fn families() -> Result<()> {
-    let head = ["family", "kind", "model_type", "batched", "drafter"].map(str::to_owned);
+    let head = ["family", "kind", "model_type", "drafter", "batched", "states"].map(str::to_owned);
     let mut rows = vec![head];
     for family in target_families()? {
         rows.push([
             family.name.to_owned(),
             "target".to_owned(),
             family.model_types.join(", "),
-            if family.supports_batched { "yes" } else { "no" }.to_owned(),
             family.required_drafter_family.unwrap_or("any").to_owned(),
+            if family.supports_batched { "yes" } else { "no" }.to_owned(),
+            family.states.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
         ]);
     }
     for family in drafter_families()? {
-        rows.push([family.name, "drafter", "by structure", "-", "-"].map(str::to_owned));
+        rows.push([family.name, "drafter", "by structure", "-", "-", "-"].map(str::to_owned));
     }
     super::print(&table(&rows))
 }

@@ -27,3 +27,16 @@ fn completions_for_shells() {
         assert!(script.stdout.contains("draft-block-size"), "{shell}");
     }
 }
+
+/// Text models inside vision models: the vision weights are skipped, which is said once.
+#[test]
+fn skipped_vision_weights_are_said() {
+    for case in ["muse_glimmer", "qwen3_5"] {
+        let folder = format!("{}/../conformance/golden/{case}/f32", env!("CARGO_MANIFEST_DIR"));
+        let flags = ["--context", "1", "--prefill", "0", "-n", "1", "--widths", "1", "--repeat", "1"];
+        let ended = run(&[&["bench", "-m", &folder], &flags[..]].concat());
+        assert_eq!(ended.code, Some(0), "{case}: {ended:?}");
+        let said = ended.stderr.lines().filter(|line| line.contains("vision weights are skipped"));
+        assert_eq!(said.count(), 1, "{case}: {ended:?}");
+    }
+}

@@ -174,7 +174,7 @@ fn pairs() {
         "taps",
         config(
             "dflash_config",
-            json!({"mask_token_id": 5, "target_layer_ids": [1, 3, 5, 7, 9], "num_target_layers": 10}),
+            json!({"mask_token_id": 5, "target_layer_ids": [1, 3, 5, 7, 10], "num_target_layers": 10}),
         ),
     );
     let layers = folder.drafter(
@@ -191,7 +191,7 @@ fn pairs() {
         "refused_pairs",
         &[
             ("drafter cut", pair(&cut)),
-            ("taps the last layer", pair(&taps)),
+            ("taps past the last layer", pair(&taps)),
             ("for a target of 12 layers", pair(&layers)),
             ("for another vocabulary", pair(&vocab)),
             ("block size 0", pair(&block)),

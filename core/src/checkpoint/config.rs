@@ -250,6 +250,33 @@ impl Config {
         })
     }
 
+    /// `num_attention_heads` and `num_key_value_heads`, or `default` where they are absent: as many query heads for every
+    /// key head, of `head_dim` elements each.
+    pub fn heads(&self, default: (usize, usize)) -> Result<(usize, usize)> {
+        let heads = self.dim_or("num_attention_heads", default.0)?;
+        let kv_heads = self.dim_or("num_key_value_heads", default.1)?;
+        if heads % kv_heads != 0 {
+            let expected = format!("a multiple of num_key_value_heads ({kv_heads})");
+            return Err(self.refuse("num_attention_heads", &expected));
+        }
+        Ok((heads, kv_heads))
+    }
+
+    /// Refuses any activation of the feed-forward but SiLU.
+    pub fn only_silu(&self) -> Result<()> {
+        for field in ["hidden_act", "hidden_activation"] {
+            if self.opt_str(field)?.is_some_and(|name| name != "silu") {
+                return Err(self.refuse(field, "\"silu\""));
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`Self::refuse`], as the result of whatever was to be read.
+    pub fn reject<T>(&self, name: &str, expected: &str) -> crate::Result<T> {
+        Err(self.refuse(name, expected).into())
+    }
+
     /// The refusal of field `name` with its value as found: for rules that only the architecture knows.
     pub fn refuse(&self, name: &str, expected: &str) -> CheckpointError {
         CheckpointError::Field {

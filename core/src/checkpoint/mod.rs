@@ -21,6 +21,7 @@ mod rope;
 mod safetensors;
 mod source;
 mod tensor;
+mod text;
 mod words;
 mod write;
 

@@ -5,6 +5,7 @@ mod pairing;
 mod registry;
 mod segment;
 mod start;
+mod suppressed;
 mod target;
 
 pub use drafter::{Bound, Draft, Drafter, DrafterContext, DrafterSpec, Observe, Pick, Proposals};
@@ -13,6 +14,7 @@ pub use registry::{
     DrafterFamily, LoadDrafter, Recognised, RegistryError, TargetFamily, drafter_families, drafter_family,
     load_drafter, load_target, recognise, target_families, target_family,
 };
-pub use segment::{LogitRows, Output, Segment, Want};
+pub use segment::{LogitRows, Output, Segment, Want, forward};
 pub use start::{DraftFlags, DraftKind, StartError, check_families, check_width};
+pub use suppressed::suppressed;
 pub use target::{Target, TargetSpec};

@@ -5,6 +5,7 @@ use crate::{
     Result,
     checkpoint::{Checkpoint, Config, Source},
     nn::Executor,
+    state::StateKind,
 };
 
 /// A family of targets; a crate registers one with `inventory::submit!`.
@@ -17,6 +18,8 @@ pub struct TargetFamily {
     pub required_drafter_family: Option<&'static str>,
     /// Whether its operators take more than one segment in a forward.
     pub supports_batched: bool,
+    /// Kinds of state that its layers have.
+    pub states: &'static [StateKind],
     /// Loads a target.
     pub load: fn(&TargetFamily, Checkpoint, Executor) -> Result<Box<dyn Target>>,
 }

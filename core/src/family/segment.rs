@@ -1,6 +1,7 @@
 //! Segments: runs of tokens of one sequence, many of which share a forward.
 
-use crate::{TokenId, nn::Tensor, state::SequenceState};
+use super::Target;
+use crate::{Error, Result, TokenId, nn::Tensor, state::SequenceState};
 
 /// A run of tokens of one sequence.
 pub struct Segment<'a> {
@@ -51,4 +52,25 @@ pub struct Output {
     pub logits: Option<Tensor>,
     /// The wanted taps of all rows side by side, `[rows, taps · hidden]`, if any were wanted.
     pub taps: Option<Tensor>,
+}
+
+/// One forward over all segments; one after the other where the family takes a single segment only. Either way each gets
+/// what it gets alone.
+pub fn forward(target: &dyn Target, segments: &mut [Segment<'_>]) -> Result<Vec<Output>> {
+    let wrong = |found, expected| Error::Shape { what: "outputs of a forward", found, expected };
+    let outputs = if target.spec().supports_batched {
+        target.forward(segments)?
+    } else {
+        let mut outputs = Vec::with_capacity(segments.len());
+        for segment in segments.iter_mut() {
+            let mut one = target.forward(std::slice::from_mut(segment))?;
+            let found = one.len();
+            outputs.push(one.pop().filter(|_| found == 1).ok_or_else(|| wrong(found, 1))?);
+        }
+        outputs
+    };
+    if outputs.len() == segments.len() {
+        return Ok(outputs);
+    }
+    Err(wrong(outputs.len(), segments.len()))
 }

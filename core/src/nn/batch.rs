@@ -27,8 +27,11 @@ pub struct Batch<'s, 'a> {
 }
 
 impl<'s, 'a> Batch<'s, 'a> {
-    /// Checks the segments against the target: ids in the vocabulary, layers of the state, room in the context.
+    /// Checks the segments against the target: one only where the family takes no more, ids in the vocabulary, layers of the state, room in the context.
     pub fn new(segments: &'s mut [Segment<'a>], spec: &TargetSpec) -> Result<Self> {
+        if segments.len() > 1 && !spec.supports_batched {
+            return Err(Error::shape("segments for a family that takes one", segments.len(), 1));
+        }
         let mut rows = Vec::with_capacity(segments.len());
         let mut tokens = Vec::new();
         for segment in segments.iter() {

@@ -11,7 +11,7 @@ use super::{Finish, Report, Request, Sequence, Step};
 use crate::{
     Error, Result, TokenId,
     exactness::Gate,
-    family::{Drafter, Target},
+    family::{self, Drafter, Output, Segment, Target},
     sampling::{Decision, Vocabulary},
 };
 
@@ -130,15 +130,8 @@ fn round(models: Models<'_>, sequence: &mut Sequence) -> Result<Vec<Decision>> {
     sequence.decide(output)
 }
 
-fn forward(
-    target: &dyn Target,
-    segments: &mut [crate::family::Segment<'_>],
-) -> Result<crate::family::Output> {
-    target.forward(segments)?.pop().ok_or(Error::Shape {
-        what: "outputs of a forward",
-        found: 0,
-        expected: 1,
-    })
+fn forward(target: &dyn Target, segments: &mut [Segment<'_>]) -> Result<Output> {
+    family::forward(target, segments)?.pop().ok_or(Error::EmptySegment)
 }
 
 fn done(sequence: &Sequence, finish: Option<Finish>) -> Generated {

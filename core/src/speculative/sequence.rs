@@ -153,10 +153,12 @@ impl Sequence {
         drafting.unseen.first().map(|taps| Observe { context, taps, start }).into_iter().collect()
     }
 
-    /// The drafter took the jobs of [`Self::observe_jobs`].
+    /// The drafter took the jobs of [`Self::observe_jobs`]. Rows that could not be joined to those come next.
     pub fn observed(&mut self) {
-        if let Some(drafting) = &mut self.drafting {
-            drafting.unseen.clear();
+        if let Some(drafting) = &mut self.drafting
+            && !drafting.unseen.is_empty()
+        {
+            drafting.unseen.remove(0);
         }
     }
 

@@ -1,6 +1,6 @@
 //! One layer's state, whatever its kind.
 
-use super::{ConvState, DeltaState, KvState, StateError, WindowState};
+use super::{ConvState, DeltaState, KvState, StateError, StateKind, WindowState};
 use crate::{Kept, Result, Width, nn::Mask};
 
 /// The state of one layer.
@@ -30,6 +30,16 @@ impl LayerState {
     /// Whether no row was seen.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// What kind it is.
+    pub fn kind(&self) -> StateKind {
+        match self {
+            Self::Kv(_) => StateKind::Kv,
+            Self::Window(_) => StateKind::Window,
+            Self::Conv(_) => StateKind::Conv,
+            Self::Delta(_) => StateKind::Delta,
+        }
     }
 
     /// Opens a block of at most `width` rows.
@@ -103,7 +113,7 @@ impl LayerState {
         }
     }
 
-    fn kind(&self) -> &'static str {
+    fn words(&self) -> &'static str {
         match self {
             Self::Kv(_) => "keys and values",
             Self::Window(_) => "a window of keys and values",
@@ -113,6 +123,6 @@ impl LayerState {
     }
 
     fn wrong(&self, expected: &'static str) -> crate::Error {
-        StateError::WrongKind { found: self.kind(), expected }.into()
+        StateError::WrongKind { found: self.words(), expected }.into()
     }
 }

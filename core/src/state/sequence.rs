@@ -92,7 +92,8 @@ impl SequenceState {
         self.layers.get_mut(layer).ok_or_else(|| StateError::NoSuchLayer { layer, layers }.into())
     }
 
-    pub(super) fn layer_states(&self) -> &[LayerState] {
+    /// The states of all layers, in order.
+    pub fn layer_states(&self) -> &[LayerState] {
         &self.layers
     }
 

@@ -33,6 +33,16 @@ impl WindowState {
         self.len() == 0
     }
 
+    /// Rows that a query sees, its own included.
+    pub fn window(&self) -> usize {
+        self.window
+    }
+
+    /// Positions of the rows held: those that the next query sees, and some slack.
+    pub fn positions(&self) -> std::ops::Range<usize> {
+        self.rows.positions()
+    }
+
     /// Opens a block of at most `width` rows.
     pub fn begin(&mut self, width: Width) -> Result<()> {
         self.rows.begin(width)
@@ -46,11 +56,6 @@ impl WindowState {
     /// The keys that the next query sees, then the values; see [`KvState::contents`].
     pub fn contents(&self) -> Result<Vec<f32>> {
         self.rows.contents()
-    }
-
-    /// Rows that a query sees, its own included.
-    pub(super) fn window(&self) -> usize {
-        self.window
     }
 
     /// The rows, and what a query sees of them.

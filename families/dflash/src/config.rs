@@ -73,16 +73,11 @@ impl Config {
     /// Reads `config.json`; fields of the drafter's own may lie in `dflash_config`. Absent fields are those of DFlash.
     pub fn read(json: &Json) -> Result<Self> {
         let hidden = json.dim("hidden_size")?;
-        let heads = json.dim_or("num_attention_heads", 32)?;
-        let kv_heads = json.dim_or("num_key_value_heads", 8)?;
-        if heads % kv_heads != 0 {
-            return Err(json
-                .refuse("num_attention_heads", &format!("a multiple of num_key_value_heads ({kv_heads})"))
-                .into());
-        }
+        json.only_silu()?;
+        let (heads, kv_heads) = json.heads((32, 8))?;
         let head_dim = json.dim_or("head_dim", hidden / heads)?;
         if !Attention::runs(head_dim) {
-            return Err(json.refuse("head_dim", "a multiple of 8 up to 256").into());
+            return json.reject("head_dim", "a multiple of 8 up to 256");
         }
         let layers = json.opt_int("num_hidden_layers", LAYERS)?.unwrap_or(5);
         let own = json.opt_section("dflash_config")?;
@@ -122,7 +117,7 @@ impl Config {
 fn masks(json: &Json, nested: &Json, layers: usize, block_size: usize) -> Result<Vec<Mask>> {
     let Some(types) = json.opt_list_of_str("layer_types")? else { return Ok(vec![Mask::Full; layers]) };
     if types.len() != layers {
-        return Err(json.refuse("layer_types", &format!("{layers} entries")).into());
+        return json.reject("layer_types", &format!("{layers} entries"));
     }
     let mut causal = None;
     for (section, field) in [(json, "is_causal"), (nested, "causal"), (nested, "dflash_query_causal")] {
@@ -132,16 +127,14 @@ fn masks(json: &Json, nested: &Json, layers: usize, block_size: usize) -> Result
     let mask = |name: &&str| match (*name, causal, window) {
         ("full_attention", Some(true), _) => Ok(Mask::Causal),
         ("full_attention", _, _) => Ok(Mask::Full),
-        ("sliding_attention", _, None) => {
-            Err(json.refuse("sliding_window", "the window of the sliding layers").into())
-        }
+        ("sliding_attention", _, None) => json.reject("sliding_window", "the window of the sliding layers"),
         ("sliding_attention", _, Some(window)) if window < block_size => {
             let expected = format!("a window of at least block_size ({block_size}) rows");
-            Err(json.refuse("sliding_window", &expected).into())
+            json.reject("sliding_window", &expected)
         }
         ("sliding_attention", Some(false), Some(window)) => Ok(Mask::Within(window)),
         ("sliding_attention", _, Some(window)) => Ok(Mask::Window(window)),
-        _ => Err(json.refuse("layer_types", "\"full_attention\" or \"sliding_attention\"").into()),
+        _ => json.reject("layer_types", "\"full_attention\" or \"sliding_attention\""),
     };
     types.iter().map(mask).collect()
 }

@@ -73,13 +73,13 @@ pub(crate) fn load(
 fn refuse_dflash2(json: &Json) -> Result<()> {
     let names = json.opt_list_of_str("architectures")?.unwrap_or_default();
     if names.iter().any(|name| name.contains("DFlash2")) {
-        return Err(json.refuse("architectures", "\"DFlashDraftModel\": DFlash 2 is not supported").into());
+        return json.reject("architectures", "\"DFlashDraftModel\": DFlash 2 is not supported");
     }
     let nested = json.opt_section("dflash_config")?;
     for section in [Some(json), nested.as_ref()].into_iter().flatten() {
         for field in ["selector_rank", "selector_top_k", "conv_kernel_size", "conv_group_size"] {
             if section.has(field) {
-                return Err(section.refuse(field, "no such field: DFlash 2 is not supported").into());
+                return section.reject(field, "no such field: DFlash 2 is not supported");
             }
         }
     }

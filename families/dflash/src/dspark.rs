@@ -34,7 +34,7 @@ pub(crate) fn load(
     let config = Config::read(json)?;
     refuse_other_forms(json, bound.spec.vocab)?;
     if config.masks.iter().any(|mask| *mask != Mask::Full) {
-        return Err(json.refuse("layer_types", "\"full_attention\" only, not causal").into());
+        return json.reject("layer_types", "\"full_attention\" only, not causal");
     }
     // `block_size` counts proposals here; the verify block has the anchor in front.
     let anchored = json.bool_or("dspark_bonus_anchor", false)?;
@@ -69,15 +69,15 @@ fn refuse_other_forms(json: &Json, vocab: usize) -> Result<()> {
     if let Some(kind) = json.opt_str("markov_head_type")?
         && kind != "vanilla"
     {
-        return Err(json.refuse("markov_head_type", "\"vanilla\"").into());
+        return json.reject("markov_head_type", "\"vanilla\"");
     }
     if let Some(draft) = json.opt_dim("draft_vocab_size")?
         && draft != vocab
     {
-        return Err(json.refuse("draft_vocab_size", &format!("the target's vocabulary of {vocab}")).into());
+        return json.reject("draft_vocab_size", &format!("the target's vocabulary of {vocab}"));
     }
     if json.opt_bool("sample_from_anchor")? == Some(false) {
-        return Err(json.refuse("sample_from_anchor", "true").into());
+        return json.reject("sample_from_anchor", "true");
     }
     Ok(())
 }

@@ -1,8 +1,9 @@
 //! The fields of `config.json` (spec 1.1).
 
 use mlxcel_core::{
-    Error, Result,
-    checkpoint::{Config as Json, LAYERS, NORM_EPS},
+    Result, TokenId,
+    checkpoint::{Checkpoint, Config as Json, LAYERS, NORM_EPS},
+    family::suppressed,
     nn::Attention,
 };
 
@@ -30,30 +31,24 @@ pub(crate) struct Config {
     pub(crate) operators: Vec<Operator>,
     pub(crate) tied: bool,
     pub(crate) context: usize,
+    pub(crate) suppressed: Vec<TokenId>,
 }
 
 impl Config {
-    pub(crate) fn read(json: &Json) -> Result<Self> {
+    pub(crate) fn read(checkpoint: &Checkpoint) -> Result<Self> {
+        let json = checkpoint.config();
         let hidden = json.dim_or("hidden_size", 2560)?;
-        let heads = json.dim_or("num_attention_heads", 32)?;
-        let kv_heads = json.dim_or("num_key_value_heads", 8)?;
+        let (heads, kv_heads) = json.heads((32, 8))?;
         let conv_taps = json.dim_or("conv_L_cache", 3)?;
         if hidden % heads != 0 {
-            return Err(refuse(json, "hidden_size", &format!("a multiple of num_attention_heads ({heads})")));
+            return json.reject("hidden_size", &format!("a multiple of num_attention_heads ({heads})"));
         }
         if !Attention::runs(hidden / heads) {
             let head_dims = "a multiple of 8 up to 256 for each of num_attention_heads";
-            return Err(refuse(json, "hidden_size", &format!("{head_dims} ({heads})")));
-        }
-        if heads % kv_heads != 0 {
-            return Err(refuse(
-                json,
-                "num_attention_heads",
-                &format!("a multiple of num_key_value_heads ({kv_heads})"),
-            ));
+            return json.reject("hidden_size", &format!("{head_dims} ({heads})"));
         }
         if !(2..=8).contains(&conv_taps) {
-            return Err(refuse(json, "conv_L_cache", "2 to 8 taps"));
+            return json.reject("conv_L_cache", "2 to 8 taps");
         }
         let tied = match json.opt_bool("tie_embedding")? {
             Some(tied) => tied,
@@ -72,6 +67,7 @@ impl Config {
             operators: operators(json)?,
             tied,
             context: json.dim_or("max_position_embeddings", 128_000)?,
+            suppressed: suppressed(checkpoint, json, &[])?,
         })
     }
 
@@ -82,11 +78,9 @@ impl Config {
 
 /// `F = ff; if adjusted: 2F/3; · multiplier; up to a multiple` (spec 1.1).
 fn feed_forward(json: &Json) -> Result<usize> {
-    let mut width = match json.opt_dim("block_ff_dim")? {
-        Some(width) => width,
-        None => json.opt_dim("intermediate_size")?.ok_or_else(|| {
-            refuse(json, "block_ff_dim", "a width here or in intermediate_size, which are both missing")
-        })?,
+    let own = json.opt_dim("block_ff_dim")?;
+    let Some(mut width) = own.map_or_else(|| json.opt_dim("intermediate_size"), |own| Ok(Some(own)))? else {
+        return json.reject("block_ff_dim", "a width here or in intermediate_size, which are both missing");
     };
     if json.bool_or("block_auto_adjust_ff_dim", true)? {
         width = 2 * width / 3;
@@ -106,7 +100,7 @@ fn operators(json: &Json) -> Result<Vec<Operator>> {
         let operator = |name: &&str| match *name {
             "conv" => Ok(Operator::Conv),
             "full_attention" => Ok(Operator::Attention),
-            _ => Err(refuse(json, "layer_types", "\"conv\" or \"full_attention\"")),
+            _ => json.reject("layer_types", "\"conv\" or \"full_attention\""),
         };
         types.iter().map(operator).collect::<Result<Vec<_>>>()?
     } else {
@@ -116,14 +110,10 @@ fn operators(json: &Json) -> Result<Vec<Operator>> {
         (0..layers).map(operator).collect()
     };
     if operators.len() != layers {
-        return Err(refuse(json, "layer_types", &format!("{layers} entries")));
+        return json.reject("layer_types", &format!("{layers} entries"));
     }
     if !operators.contains(&Operator::Attention) {
-        return Err(refuse(json, "layer_types", "at least one \"full_attention\""));
+        return json.reject("layer_types", "at least one \"full_attention\"");
     }
     Ok(operators)
-}
-
-fn refuse(json: &Json, field: &str, expected: &str) -> Error {
-    json.refuse(field, expected).into()
 }

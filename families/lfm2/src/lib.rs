@@ -2,13 +2,13 @@
 
 mod config;
 mod model;
-mod names;
 
 use mlxcel_core::{
     Result,
     checkpoint::Checkpoint,
     family::{Target, TargetFamily},
     nn::{Executor, Loader},
+    state::StateKind,
 };
 
 inventory::submit! {
@@ -17,13 +17,14 @@ inventory::submit! {
         model_types: &["lfm2"],
         required_drafter_family: Some("dspark"),
         supports_batched: true,
+        states: &[StateKind::Kv, StateKind::Conv],
         load,
     }
 }
 
 fn load(family: &TargetFamily, checkpoint: Checkpoint, executor: Executor) -> Result<Box<dyn Target>> {
-    let config = config::Config::read(checkpoint.config())?;
-    let checkpoint = checkpoint.with_names(names::rename)?;
+    let config = config::Config::read(&checkpoint)?;
+    let checkpoint = checkpoint.text_only(|_| false)?;
     let model = model::Lfm2::load(family, &config, &Loader::new(&checkpoint, executor))?;
     checkpoint.finish()?;
     Ok(Box::new(model))

@@ -60,7 +60,7 @@ impl Lfm2 {
                 context: config.context,
                 supports_batched: family.supports_batched,
                 required_drafter_family: family.required_drafter_family,
-                suppressed: Vec::new(),
+                suppressed: config.suppressed.clone(),
             },
             layers: config.operators.iter().enumerate().map(layer).collect::<Result<_>>()?,
             norm: RmsNorm::load(loader, "model.embedding_norm", config.hidden, config.norm_eps)?,

@@ -4,12 +4,16 @@ use std::ops::RangeInclusive;
 
 use mlxcel_core::{
     Error, Result, TokenId,
-    checkpoint::{Checkpoint, Config as Json, LAYERS, ROPE_BASE},
+    checkpoint::{Checkpoint, Config as Json, LAYERS},
+    family::suppressed,
     nn::Attention,
 };
 
 /// Factors, bounds and epsilons: any number an f32 holds above 0.
 const POSITIVE: RangeInclusive<f64> = 1e-12..=1e12;
+
+/// Fields that name ids of images, videos and padding: they have logits and are no answer.
+const NO_ANSWER: [&str; 3] = ["image_token_id", "video_token_id", "pad_token_id"];
 
 /// What a layer's attention sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,27 +53,18 @@ impl Config {
         let text = text_config(root)?;
         refuse_other_forms(&text)?;
         let hidden = text.dim_or("hidden_size", 6656)?;
-        let heads = text.dim_or("num_attention_heads", 32)?;
-        let kv_heads = text.dim_or("num_key_value_heads", 2)?;
+        let (heads, kv_heads) = text.heads((32, 2))?;
         let head_dim = text.dim_or("head_dim", 128)?;
-        if heads % kv_heads != 0 {
-            let expected = format!("a multiple of num_key_value_heads ({kv_heads})");
-            return Err(refuse(&text, "num_attention_heads", &expected));
-        }
         if hidden % heads != 0 {
-            return Err(refuse(
-                &text,
-                "hidden_size",
-                &format!("a multiple of num_attention_heads ({heads})"),
-            ));
+            return text.reject("hidden_size", &format!("a multiple of num_attention_heads ({heads})"));
         }
         if !Attention::runs(head_dim) {
-            return Err(refuse(&text, "head_dim", "a multiple of 8 up to 256"));
+            return text.reject("head_dim", "a multiple of 8 up to 256");
         }
         text.product("num_attention_heads * head_dim * hidden_size", &[heads, head_dim, hidden])?;
         let positive =
             |field, default| Ok::<_, Error>(text.opt_float_in(field, POSITIVE)?.unwrap_or(default) as f32);
-        let rope_theta = rope_theta(&text)?;
+        let rope_theta = text.rope_base(500_000.0)?;
         let tied = match root.opt_bool("tie_word_embeddings")? {
             Some(tied) => tied,
             None => text.bool_or("tie_word_embeddings", false)?,
@@ -91,7 +86,7 @@ impl Config {
             softcap: positive("final_logit_softcapping", 20.0)?,
             tied,
             context: text.dim_or("max_position_embeddings", 131_072)?,
-            suppressed: suppressed(checkpoint, &text)?,
+            suppressed: suppressed(checkpoint, &text, &NO_ANSWER)?,
         })
     }
 }
@@ -102,32 +97,16 @@ fn text_config(root: &Json) -> Result<Json> {
     match root.opt_section("text_config")? {
         Some(text) => Ok(text),
         None if flattened => Ok(root.clone()),
-        None => Err(refuse(root, "text_config", "the section of the text model")),
+        None => root.reject("text_config", "the section of the text model"),
     }
 }
 
 /// Models of this name that are built otherwise.
 fn refuse_other_forms(text: &Json) -> Result<()> {
     if text.opt_bool("attention_bias")? == Some(true) {
-        return Err(refuse(text, "attention_bias", "false"));
+        return text.reject("attention_bias", "false");
     }
-    for field in ["hidden_activation", "hidden_act"] {
-        if text.opt_str(field)?.is_some_and(|name| name != "silu") {
-            return Err(refuse(text, field, "\"silu\""));
-        }
-    }
-    Ok(())
-}
-
-/// The base of the sliding layers' rotation.
-fn rope_theta(text: &Json) -> Result<f64> {
-    let rope = text.opt_section("rope_parameters")?.unwrap_or_else(|| text.clone());
-    for field in ["rope_type", "type"] {
-        if rope.opt_str(field)?.is_some_and(|kind| kind != "default") {
-            return Err(refuse(&rope, field, "\"default\""));
-        }
-    }
-    Ok(rope.opt_float_in("rope_theta", ROPE_BASE)?.unwrap_or(500_000.0))
+    Ok(text.only_silu()?)
 }
 
 /// `layer_types`, else a global layer wherever the number of layers after it is a multiple of 4. The list of bases only
@@ -141,11 +120,11 @@ fn layers(text: &Json, theta: f64) -> Result<Vec<Reach>> {
             .collect(),
     };
     if layers.len() != count {
-        return Err(refuse(text, "layer_types", &format!("{count} entries")));
+        return text.reject("layer_types", &format!("{count} entries"));
     }
     if let Some(bases) = text.opt_list_of_float("layer_rope_theta")? {
         if bases.len() != count {
-            return Err(refuse(text, "layer_rope_theta", &format!("{count} entries")));
+            return text.reject("layer_rope_theta", &format!("{count} entries"));
         }
         let agrees = |(layer, base): (&Reach, &Option<f64>)| match layer {
             Reach::Global => base.is_none_or(|base| base == 0.0),
@@ -153,7 +132,7 @@ fn layers(text: &Json, theta: f64) -> Result<Vec<Reach>> {
         };
         if !layers.iter().zip(&bases).all(agrees) {
             let expected = format!("0 for every full_attention layer and {theta} for every other");
-            return Err(refuse(text, "layer_rope_theta", &expected));
+            return text.reject("layer_rope_theta", &expected);
         }
     }
     Ok(layers)
@@ -163,33 +142,6 @@ fn reach(text: &Json, name: &str) -> Result<Reach> {
     match name {
         "sliding_attention" => Ok(Reach::Window),
         "full_attention" => Ok(Reach::Global),
-        _ => Err(refuse(text, "layer_types", "\"sliding_attention\" or \"full_attention\"")),
+        _ => text.reject("layer_types", "\"sliding_attention\" or \"full_attention\""),
     }
-}
-
-/// Ids that stand for images, videos and padding: they have logits and are no answer. Whatever else
-/// `generation_config.json` suppresses is added; an id that ends answers stays.
-fn suppressed(checkpoint: &Checkpoint, text: &Json) -> Result<Vec<TokenId>> {
-    let root = checkpoint.config();
-    let generation = match checkpoint.source().bytes("generation_config.json")? {
-        Some(bytes) => Some(Json::parse("generation_config.json", &bytes)?),
-        None => None,
-    };
-    let sections = || [Some(root), Some(text), generation.as_ref()].into_iter().flatten();
-    let mut ends = Vec::new();
-    let mut ids = Vec::new();
-    for section in sections() {
-        ends.extend(section.ids("eos_token_id")?);
-        for field in ["image_token_id", "video_token_id", "pad_token_id", "suppress_tokens"] {
-            ids.extend(section.ids(field)?);
-        }
-    }
-    ids.retain(|id| !ends.contains(id));
-    ids.sort_unstable();
-    ids.dedup();
-    Ok(ids.into_iter().map(TokenId).collect())
-}
-
-fn refuse(json: &Json, field: &str, expected: &str) -> Error {
-    json.refuse(field, expected).into()
 }

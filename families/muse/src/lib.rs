@@ -4,13 +4,13 @@
 mod assistant;
 mod config;
 mod model;
-mod names;
 
 use mlxcel_core::{
     Result,
     checkpoint::Checkpoint,
     family::{DrafterFamily, Target, TargetFamily},
     nn::{Executor, Loader},
+    state::StateKind,
 };
 
 /// Name of the drafter family.
@@ -22,6 +22,7 @@ inventory::submit! {
         model_types: &["muse_glimmer", "muse_glimmer_text"],
         required_drafter_family: Some(ASSISTANT),
         supports_batched: true,
+        states: &[StateKind::Kv, StateKind::Window],
         load,
     }
 }
@@ -32,11 +33,8 @@ inventory::submit! {
 
 fn load(family: &TargetFamily, checkpoint: Checkpoint, executor: Executor) -> Result<Box<dyn Target>> {
     let config = config::Config::read(&checkpoint)?;
-    let vision = checkpoint.names().filter(|name| names::is_vision(name)).count();
-    if vision > 0 {
-        tracing::info!("{vision} vision weights are skipped: {} answers to text only", family.name);
-    }
-    let checkpoint = checkpoint.with_names(|name| names::rename(name, config.tied))?;
+    // Stored frequencies of the rotation say again what the config says.
+    let checkpoint = checkpoint.text_only(|name| name.ends_with("rotary_emb.inv_freq"))?;
     let model = model::Muse::load(family, &config, &Loader::new(&checkpoint, executor))?;
     checkpoint.finish()?;
     Ok(Box::new(model))

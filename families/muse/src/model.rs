@@ -54,6 +54,7 @@ impl Muse {
     pub(crate) fn load(family: &TargetFamily, config: &Config, loader: &Loader<'_>) -> Result<Self> {
         let embedding = Embedding::load(loader, "model.embed_tokens", config.vocab, config.hidden)?;
         let head = if config.tied {
+            loader.checkpoint().pass_over_head("lm_head");
             embedding.to_linear()?
         } else {
             Linear::load(loader, "lm_head", config.vocab, config.hidden)?

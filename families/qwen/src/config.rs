@@ -1,8 +1,9 @@
 //! The fields of `config.json` (spec 2.1).
 
 use mlxcel_core::{
-    Error, Result,
-    checkpoint::{Config as Json, LAYERS, NORM_EPS, ROPE_BASE},
+    Result, TokenId,
+    checkpoint::{Checkpoint, Config as Json, LAYERS, NORM_EPS},
+    family::suppressed,
     nn::{Attention, DeltaDims},
 };
 
@@ -32,11 +33,13 @@ pub(crate) struct Config {
     pub(crate) mixers: Vec<Mixer>,
     pub(crate) tied: bool,
     pub(crate) context: usize,
+    pub(crate) suppressed: Vec<TokenId>,
 }
 
 impl Config {
     /// Reads the root of a text-only checkpoint, or the `text_config` of a wrapped one.
-    pub(crate) fn read(root: &Json) -> Result<Self> {
+    pub(crate) fn read(checkpoint: &Checkpoint) -> Result<Self> {
+        let root = checkpoint.config();
         let wrapped = root.str("model_type")? == "qwen3_5";
         let text = if wrapped { root.section("text_config")? } else { root.clone() };
         refuse_other_forms(&text)?;
@@ -44,15 +47,10 @@ impl Config {
             Some(tied) => tied,
             None => text.bool_or("tie_word_embeddings", false)?,
         };
-        let heads = text.dim_or("num_attention_heads", 16)?;
-        let kv_heads = text.dim_or("num_key_value_heads", 4)?;
-        if heads % kv_heads != 0 {
-            let expected = format!("a multiple of num_key_value_heads ({kv_heads})");
-            return Err(refuse(&text, "num_attention_heads", &expected));
-        }
+        let (heads, kv_heads) = text.heads((16, 4))?;
         let head_dim = text.dim_or("head_dim", 256)?;
         if !Attention::runs(head_dim) {
-            return Err(refuse(&text, "head_dim", "a multiple of 8 up to 256"));
+            return text.reject("head_dim", "a multiple of 8 up to 256");
         }
         let (rope_theta, rope_dims) = rope(&text, head_dim)?;
         Ok(Self {
@@ -70,13 +68,14 @@ impl Config {
             mixers: mixers(&text)?,
             tied,
             context: text.dim_or("max_position_embeddings", 32_768)?,
+            suppressed: suppressed(checkpoint, &text, &[])?,
         })
     }
 }
 
 /// Models of this name that are built otherwise.
 fn refuse_other_forms(text: &Json) -> Result<()> {
-    let other = |field, expected: &str| Err(refuse(text, field, expected));
+    let other = |field, expected: &str| text.reject(field, expected);
     match text.opt_str("model_type")? {
         None | Some("qwen3_5_text") => {}
         Some(_) => return other("model_type", "\"qwen3_5_text\": experts are not supported"),
@@ -87,33 +86,25 @@ fn refuse_other_forms(text: &Json) -> Result<()> {
     if text.opt_bool("attn_output_gate")? == Some(false) {
         return other("attn_output_gate", "true");
     }
-    match text.opt_str("hidden_act")? {
-        None | Some("silu") => Ok(()),
-        Some(_) => other("hidden_act", "\"silu\""),
-    }
+    Ok(text.only_silu()?)
 }
 
 /// Base, and rotated elements of a head. For text all three streams of the mrope hold the same position, which is ordinary
 /// rotation of the first elements (spec 2.3).
 fn rope(text: &Json, head_dim: usize) -> Result<(f32, usize)> {
+    let theta = text.rope_base(1e7)?;
     let rope = text.opt_section("rope_parameters")?.unwrap_or_else(|| text.clone());
-    for field in ["rope_type", "type"] {
-        if rope.opt_str(field)?.is_some_and(|kind| kind != "default") {
-            return Err(refuse(&rope, field, "\"default\""));
-        }
-    }
-    let theta = rope.opt_float_in("rope_theta", ROPE_BASE)?.unwrap_or(1e7);
     let factor = rope.opt_float_in("partial_rotary_factor", 0.0..=1.0)?.unwrap_or(0.25);
     let dims = (head_dim as f64 * factor) as usize;
     if dims == 0 || !dims.is_multiple_of(2) {
         let expected = format!("an even part of head_dim ({head_dim}), and this is {dims} elements");
-        return Err(refuse(&rope, "partial_rotary_factor", &expected));
+        return rope.reject("partial_rotary_factor", &expected);
     }
     if let Some(section) = rope.opt_list_of_int("mrope_section", 0..=head_dim)?
         && 2 * section.iter().sum::<usize>() != dims
     {
         let expected = format!("a sum of {}, half of the rotated elements", dims / 2);
-        return Err(refuse(&rope, "mrope_section", &expected));
+        return rope.reject("mrope_section", &expected);
     }
     Ok((theta as f32, dims))
 }
@@ -126,7 +117,7 @@ fn delta(text: &Json) -> Result<DeltaDims> {
         value_dim: text.dim_or("linear_value_head_dim", 128)?,
         taps: text.dim_or("linear_conv_kernel_dim", 4)?,
     };
-    let check = |runs, field, expected: &str| if runs { Ok(()) } else { Err(refuse(text, field, expected)) };
+    let check = |runs, field, expected: &str| if runs { Ok(()) } else { text.reject(field, expected) };
     let per_key_head = format!("a multiple of linear_num_key_heads ({})", dims.key_heads);
     check(dims.heads_run(), "linear_num_value_heads", &per_key_head)?;
     check(DeltaDims::key_runs(dims.key_dim), "linear_key_head_dim", "an even number up to 1024")?;
@@ -147,24 +138,20 @@ fn mixers(text: &Json) -> Result<Vec<Mixer>> {
     let mixer = |name: &&str| match *name {
         "linear_attention" => Ok(Mixer::Linear),
         "full_attention" => Ok(Mixer::Full),
-        _ => Err(refuse(text, "layer_types", "\"linear_attention\" or \"full_attention\"")),
+        _ => text.reject("layer_types", "\"linear_attention\" or \"full_attention\""),
     };
     let mixers = types.iter().map(mixer).collect::<Result<Vec<_>>>()?;
     if mixers.len() != layers {
-        return Err(refuse(text, "layer_types", &format!("{layers} entries")));
+        return text.reject("layer_types", &format!("{layers} entries"));
     }
     if !mixers.contains(&Mixer::Linear) {
-        return Err(refuse(text, "layer_types", "at least one \"linear_attention\""));
+        return text.reject("layer_types", "at least one \"linear_attention\"");
     }
     match interval {
         Some(interval) if mixers != by_interval => {
             let expected = format!("the pattern of layer_types, which is not every {interval}th layer");
-            Err(refuse(text, "full_attention_interval", &expected))
+            text.reject("full_attention_interval", &expected)
         }
         _ => Ok(mixers),
     }
-}
-
-fn refuse(json: &Json, field: &str, expected: &str) -> Error {
-    json.refuse(field, expected).into()
 }

@@ -2,13 +2,13 @@
 
 mod config;
 mod model;
-mod names;
 
 use mlxcel_core::{
     Result,
     checkpoint::Checkpoint,
     family::{Target, TargetFamily},
     nn::{Executor, Loader},
+    state::StateKind,
 };
 
 inventory::submit! {
@@ -17,13 +17,15 @@ inventory::submit! {
         model_types: &["qwen3_5", "qwen3_5_text"],
         required_drafter_family: Some("dflash"),
         supports_batched: true,
+        states: &[StateKind::Kv, StateKind::Delta],
         load,
     }
 }
 
 fn load(family: &TargetFamily, checkpoint: Checkpoint, executor: Executor) -> Result<Box<dyn Target>> {
-    let config = config::Config::read(checkpoint.config())?;
-    let checkpoint = checkpoint.with_names(|name| names::rename(name, config.tied))?;
+    let config = config::Config::read(&checkpoint)?;
+    // Heads that predict several tokens are drafters of their own, and not built.
+    let checkpoint = checkpoint.text_only(|name| name.contains("mtp."))?;
     let model = model::Qwen::load(family, &config, &Loader::new(&checkpoint, executor))?;
     checkpoint.finish()?;
     Ok(Box::new(model))

@@ -68,6 +68,7 @@ impl Qwen {
     pub(crate) fn load(family: &TargetFamily, config: &Config, loader: &Loader<'_>) -> Result<Self> {
         let embedding = Embedding::load(loader, "model.embed_tokens", config.vocab, config.hidden)?;
         let head = if config.tied {
+            loader.checkpoint().pass_over_head("lm_head");
             embedding.to_linear()?
         } else {
             Linear::load(loader, "lm_head", config.vocab, config.hidden)?
@@ -82,7 +83,7 @@ impl Qwen {
                 context: config.context,
                 supports_batched: family.supports_batched,
                 required_drafter_family: family.required_drafter_family,
-                suppressed: Vec::new(),
+                suppressed: config.suppressed.clone(),
             },
             layers: (0..config.mixers.len())
                 .map(|n| Layer::load(loader, config, norms, n))

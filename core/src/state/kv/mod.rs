@@ -66,8 +66,8 @@ impl KvState {
         self.len() == 0
     }
 
-    /// Positions of the rows held.
-    pub(crate) fn positions(&self) -> Range<usize> {
+    /// Positions of the rows held: all rows, or the newest of them.
+    pub fn positions(&self) -> Range<usize> {
         self.first..self.len()
     }
 

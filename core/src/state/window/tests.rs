@@ -242,3 +242,79 @@ fn skipped_rows_are_taken_but_not_held() {
         assert!(matches!(state.skip(1), Err(Error::State(StateError::AlreadyOpen { .. }))));
     }
 }
+
+/// Blocks over a window that has long been full, row by row: a row's key and value hold its position, so what is there
+/// can be read. What the next query sees is there after every step, in the order of positions and byte for byte, and never
+/// more rows than the window and its slack.
+#[test]
+fn a_full_window_keeps_the_rows_that_the_next_query_sees() {
+    const WINDOW: usize = 8;
+    const ROWS: usize = 4;
+    /// `clamp(8 · 4, 32, 128)`
+    const SLACK: usize = 32;
+    const HEAD: usize = 8;
+    let mut state = WindowState::new(1, HEAD, WINDOW, width(ROWS));
+    let append = |state: &mut WindowState, positions: std::ops::Range<usize>| {
+        let rows: Vec<f32> = positions.flat_map(|position| [position as f32; HEAD]).collect();
+        let heads = mlxcel_kernels::Heads::packed(&rows, 1, HEAD);
+        state.rows().0.append_cpu(heads, heads).map(drop).unwrap();
+    };
+    // Keys, then values, of the rows that the next query sees.
+    let holds = |state: &WindowState, positions: std::ops::Range<usize>| {
+        let rows: Vec<f32> = positions.clone().flat_map(|position| [position as f32; HEAD]).collect();
+        assert_eq!(state.contents().unwrap(), [rows.clone(), rows].concat(), "{positions:?}");
+        assert_eq!(state.len(), positions.end);
+        assert!(state.positions().len() <= WINDOW + SLACK, "{:?}", state.positions());
+    };
+    let block = |state: &mut WindowState, kept: usize| {
+        let start = state.len();
+        state.begin(width(ROWS)).unwrap();
+        append(state, start..start + ROWS);
+        state.commit(Kept(kept)).unwrap();
+    };
+    for position in 0..6 {
+        append(&mut state, position..position + 1);
+    }
+    holds(&state, 0..6);
+    block(&mut state, 4);
+    holds(&state, 3..10);
+    block(&mut state, 2);
+    holds(&state, 5..12);
+    let before = state.contents().unwrap();
+    block(&mut state, 0);
+    holds(&state, 5..12);
+    assert_eq!(state.contents().unwrap(), before);
+    block(&mut state, 4);
+    holds(&state, 9..16);
+    let mut len = 16;
+    for kept in [4, 2, 0, 1].into_iter().cycle().take(200) {
+        block(&mut state, kept);
+        len += kept;
+        holds(&state, len - (WINDOW - 1)..len);
+    }
+}
+
+/// Inside a block every query has a window of its own: the one at 13 sees 6 to 13, and 5 no more.
+#[test]
+fn a_query_inside_a_block_sees_its_own_window() {
+    const WINDOW: usize = 8;
+    let output = |changed: Option<usize>| {
+        let mut state = LayerState::Window(WindowState::new(KV_HEADS, DIM, WINDOW, width(4)));
+        let row = |at: usize| rows(at, 1, u32::from(changed == Some(at)), Executor::Cpu);
+        let attend = |x: &Tensor, state: &mut LayerState| {
+            let span = Span { rows: 0..x.rows(), state };
+            attention().forward(x, &mut [span]).unwrap()
+        };
+        for at in 0..10 {
+            attend(&row(at), &mut state);
+        }
+        state.begin(width(4)).unwrap();
+        let block: Vec<Tensor> = (10..14).map(row).collect();
+        let block = attend(&Tensor::concat_rows(&block).unwrap(), &mut state);
+        block.slice_rows(3..4).unwrap().to_host().unwrap().into_owned()
+    };
+    let expected = output(None);
+    for position in 0..14 {
+        assert_eq!(output(Some(position)) == expected, position < 6, "the row at {position}");
+    }
+}
