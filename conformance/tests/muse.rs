@@ -27,7 +27,10 @@ conformance::suite!(muse {
     golden: {
         exact: ["muse_glimmer/f32"],
         reference: ["muse_glimmer/bf16", "muse_glimmer/mlx-affine8", "muse_glimmer/mlx-nvfp4"],
-        drafters: [("muse_glimmer_assistant/f32", "muse_glimmer/f32", F32)]
+        drafters: [
+            ("muse_glimmer_assistant/f32", "muse_glimmer/f32", F32),
+            ("muse_glimmer_assistant/bf16", "muse_glimmer/bf16", Bf16)
+        ]
     },
     model_types: &["muse_glimmer", "muse_glimmer_text"],
     random: conformance::random::muse::pairs,

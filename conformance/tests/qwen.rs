@@ -21,13 +21,15 @@ conformance::suite!(qwen {
         reference: ["qwen3_5/bf16", "qwen3_5/mlx-affine4-g32", "qwen3_5/mlx-mxfp8"],
         drafters: [
             ("qwen3_5_dflash/full/f32", "qwen3_5/f32", F32),
-            ("qwen3_5_dflash/sliding/f32", "qwen3_5/f32", F32)
+            ("qwen3_5_dflash/sliding/f32", "qwen3_5/f32", F32),
+            ("qwen3_5_dflash/full/bf16", "qwen3_5/bf16", Bf16),
+            ("qwen3_5_dflash/sliding/bf16", "qwen3_5/bf16", Bf16)
         ]
     },
     model_types: &["qwen3_5", "qwen3_5_text"],
     random: conformance::random::qwen::pairs,
     misfits: |pair| conformance::random::dflash::misfits(&pair.drafter.config),
-    trained: None,
+    trained: Some(["conformance/trained/qwen3_5/target", "conformance/trained/qwen3_5/drafter"]),
 });
 
 /// MLX's own operators in f32 on this device: the second implementation of everything the model is made of.

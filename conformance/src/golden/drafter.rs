@@ -2,38 +2,66 @@
 
 use mlxcel_core::{
     Position, Result, TokenId,
-    family::{Draft, Drafter, Observe, Pick},
+    family::{self, Draft, Drafter, Observe, Pick},
     nn::{Executor, Tensor},
 };
 
 use super::{Golden, Precision, fixture::Expected};
 use crate::{
     At as _, Check,
-    compare::{argmax, close},
-    ensure, load,
+    compare::{argmax, close, mean_abs},
+    ensure,
 };
 
 /// Successive drafts of the case `golden`, bound to the target case it was made with: logits along the greedy chain, and
-/// in f32 the drafter's own greedy choices.
+/// in f32 the drafter's own greedy choices. Cases of low precision also run in bf16 arithmetic, as their reference did.
 pub fn drafter(golden: &Golden, target: &Golden, precision: Precision) -> Check {
-    let target = load::target(target.checkpoint()?)?;
-    drafter_on(load::drafter(golden.checkpoint()?, target.as_ref())?.as_ref(), golden, precision)
-}
-
-/// [`drafter`] on a drafter that is loaded.
-pub fn drafter_on(drafter: &dyn Drafter, golden: &Golden, precision: Precision) -> Check {
-    let expected = golden.expected()?;
-    for prompt in ["short", "long"] {
-        drafts(drafter, &expected, prompt, precision).at(format_args!("{}/{prompt}", golden.name()))?;
+    let mut executors = vec![Executor::detect()?];
+    if precision == Precision::Bf16 && executors != [Executor::MLX_BF16] {
+        executors.push(Executor::MLX_BF16);
+    }
+    for executor in executors {
+        let target = family::load_target(target.checkpoint()?, executor)?;
+        let drafter = family::load_drafter(golden.checkpoint()?, target.as_ref(), executor)?;
+        drafter_on(drafter.as_ref(), executor, golden, precision).at(format_args!("{executor:?}"))?;
     }
     Ok(())
 }
 
-fn drafts(drafter: &dyn Drafter, expected: &Expected<'_>, prompt: &str, precision: Precision) -> Check {
-    let tolerance = match precision {
-        Precision::F32 => 1e-3,
-        Precision::Bf16 => 0.4,
-    };
+/// [`drafter`] on a drafter that is loaded on `executor`.
+pub fn drafter_on(drafter: &dyn Drafter, executor: Executor, golden: &Golden, precision: Precision) -> Check {
+    let expected = golden.expected()?;
+    for prompt in ["short", "long"] {
+        let place = format!("{}/{prompt}", golden.name());
+        drafts(drafter, executor, &expected, prompt, precision).at(place)?;
+    }
+    Ok(())
+}
+
+/// How close logits must come to the reference's.
+fn compare(step: &str, found: &[f32], expected: &[f32], executor: Executor, precision: Precision) -> Check {
+    match precision {
+        Precision::F32 => close(step, found, expected, 1e-3),
+        // Correct implementations in bf16 differ by 0.1 to 0.3.
+        Precision::Bf16 if executor == Executor::MLX_BF16 => close(step, found, expected, 0.4),
+        // The truth in f32 (both executors agree on it to 1e-4) is further from single numbers of the reference, by 0.52 at
+        // most, which are rounded in every step; on average it is within 0.073.
+        Precision::Bf16 => {
+            close(step, found, expected, 1.0)?;
+            let mean = mean_abs(found, expected);
+            ensure!(mean <= 0.1, "{step}: mean abs error {mean}, expected at most 0.1");
+            Ok(())
+        }
+    }
+}
+
+fn drafts(
+    drafter: &dyn Drafter,
+    executor: Executor,
+    expected: &Expected<'_>,
+    prompt: &str,
+    precision: Precision,
+) -> Check {
     let tokens = expected.tokens(&format!("{prompt}/tokens"))?;
     let features = expected.f32(&format!("{prompt}/features"))?;
     let width = drafter.spec().taps.len() * drafter.spec().hidden;
@@ -43,7 +71,7 @@ fn drafts(drafter: &dyn Drafter, expected: &Expected<'_>, prompt: &str, precisio
     for (step, &[start, end]) in steps.iter().enumerate() {
         let key = |name: &str| format!("{prompt}/step{step}/{name}");
         let rows = &features[start * width..end * width];
-        let taps = Tensor::from_host(rows, end - start, width, Executor::detect()?)?;
+        let taps = Tensor::from_host(rows, end - start, width, executor)?;
         drafter.observe(&mut [Observe { context: &mut context, taps: &taps, start: Position(start) }])?;
         ensure!(context.len() == end, "step {step}: context of {} rows, expected {end}", context.len());
 
@@ -57,7 +85,7 @@ fn drafts(drafter: &dyn Drafter, expected: &Expected<'_>, prompt: &str, precisio
 
         let chained = key("chained_logits");
         let logits = expected.f32(&if expected.has(&chained) { chained } else { key("logits") })?;
-        close(&format!("step {step}"), &pick.logits, &logits, tolerance)?;
+        compare(&format!("step {step}"), &pick.logits, &logits, executor, precision)?;
         if precision == Precision::F32 {
             let greedy = &pick.greedy;
             ensure!(*greedy == chain, "step {step}: proposals {greedy:?}, expected {chain:?}");
