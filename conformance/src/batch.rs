@@ -2,21 +2,18 @@
 
 use mlxcel_core::{
     Kept, TokenId, Width,
-    family::{LogitRows, Segment, Target, Want},
+    family::{self, LogitRows, Segment, Target, Want},
     state::SequenceState,
 };
 
-use crate::{At as _, Check, compare::same_bits, drive, ensure, exactness::same_states, say};
+use crate::{At as _, Check, compare::same_bits, drive, ensure, exactness::same_states};
 
 /// Blocks of these many rows share a forward: classic decoding next to blocks of all widths.
 const MIX: [usize; 5] = [1, 4, 1, 8, 3];
 
-/// Verify blocks of mixed length, over sequences of mixed length, in one forward and in every order of two.
+/// Verify blocks of mixed length, over sequences of mixed length, in one forward and in every order of two; a family that
+/// takes one segment at a time is given one at a time.
 pub fn mixed(target: &dyn Target, tokens: &[TokenId]) -> Check {
-    if !target.spec().supports_batched {
-        say(format_args!("{}: mixed segments not run, it takes one at a time", target.spec().family));
-        return Ok(());
-    }
     let prompts: Vec<_> = (0..MIX.len()).map(|i| &tokens[i..2 * i + 3]).collect();
     let blocks: Vec<_> = MIX.iter().enumerate().map(|(i, rows)| &tokens[3 * i..3 * i + rows]).collect();
     let taps = [0, target.spec().layers - 2];
@@ -72,7 +69,7 @@ fn together(
     let want = Want { logits: LogitRows::All, taps };
     let mut segments: Vec<_> =
         states.iter_mut().zip(blocks).map(|(state, tokens)| Segment { tokens, state, want }).collect();
-    let outputs = target.forward(&mut segments)?;
+    let outputs = family::forward(target, &mut segments)?;
     ensure!(outputs.len() == blocks.len(), "{} segments gave {} outputs", blocks.len(), outputs.len());
     let mut got = Vec::with_capacity(blocks.len());
     for ((mut state, block), output) in states.into_iter().zip(blocks).zip(outputs) {

@@ -75,6 +75,31 @@ macro_rules! suite {
             }
 
             #[test]
+            fn states_have_the_size_of_their_blocks() {
+                holds(|| family().random(suite::sizes_of));
+            }
+
+            #[test]
+            fn contexts_come_in_any_pieces() {
+                holds(|| family().random(suite::contexts_of));
+            }
+
+            #[test]
+            fn the_registry_says_what_is_so() {
+                holds(|| family().registered());
+            }
+
+            #[test]
+            fn bad_input_is_refused_by_name() {
+                holds(|| family().bad_input());
+            }
+
+            #[test]
+            fn suppressed_ids_are_never_emitted() {
+                holds(|| family().suppressed());
+            }
+
+            #[test]
             fn ends_clip_before_the_commit() {
                 holds(|| family().clipping());
             }

@@ -5,8 +5,11 @@
 
 pub mod abandon;
 pub mod batch;
+pub mod bounds;
+pub mod breaches;
 pub mod clipping;
 mod compare;
+pub mod drafting;
 pub mod drive;
 pub mod exactness;
 mod failure;
@@ -24,8 +27,10 @@ pub mod rollback;
 pub mod rounds;
 mod scope;
 pub mod scripted;
+pub mod sizes;
 pub mod spelling;
 pub mod suite;
+pub mod suppressed;
 pub mod text;
 
 pub use compare::{argmax, close, max_abs, mean_abs, same_bits};

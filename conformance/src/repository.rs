@@ -68,9 +68,7 @@ pub fn names_no_family(folders: &[PathBuf], names: &[&str], allowed: &[(&str, &s
         for file in rust_files(folder).at(folder.display())? {
             let place = file.display().to_string();
             let text = fs::read_to_string(&file).at(&place)?;
-            // Unit tests stand at the end of a file.
-            let program = text.split("\n#[cfg(test)]\nmod tests {").next().unwrap_or("");
-            for (number, line) in program.lines().enumerate() {
+            for (number, line) in program_of(&text).lines().enumerate() {
                 let code = line.split("//").next().unwrap_or("").to_lowercase();
                 let excused = allowed.iter().any(|(path, part)| place.ends_with(path) && line.contains(part));
                 if !excused && names.iter().any(|name| code.contains(name)) {
@@ -81,6 +79,22 @@ pub fn names_no_family(folders: &[PathBuf], names: &[&str], allowed: &[(&str, &s
     }
     ensure!(found.is_empty(), "families are named outside their crates:\n{}", found.join("\n"));
     Ok(())
+}
+
+/// Lines of Rust below `folder` that are neither blank nor comments nor part of unit tests.
+pub fn code_lines(folder: &Path) -> Result<usize, Failure> {
+    let mut lines = 0;
+    for file in rust_files(folder).at(folder.display())? {
+        let text = fs::read_to_string(&file).at(file.display())?;
+        let program = program_of(&text).lines().map(str::trim_start);
+        lines += program.filter(|line| !line.is_empty() && !line.starts_with("//")).count();
+    }
+    Ok(lines)
+}
+
+/// The part of a file before its unit tests, which stand at the end.
+fn program_of(text: &str) -> &str {
+    text.split("\n#[cfg(test)]\nmod tests {").next().unwrap_or("")
 }
 
 /// Rust files below `folder` that are part of the program: not those of unit tests.

@@ -3,10 +3,14 @@
 
 use std::path::{Path, PathBuf};
 
-use mlxcel_core::{TokenId, Width};
+use mlxcel_core::{
+    TokenId, Width,
+    family::target_families,
+    state::{LayerState, StateKind},
+};
 
 use crate::{
-    At as _, Check, Failure, Scope, abandon, batch, clipping,
+    At as _, Check, Failure, Scope, abandon, batch, bounds, breaches, clipping, drafting, ensure,
     exactness::{self, block_equals_chain, same_as_classic},
     mixed,
     pair::Pair,
@@ -14,7 +18,7 @@ use crate::{
     random::{self, RandomPair},
     rollback,
     rounds::Ask,
-    say,
+    say, sizes, suppressed,
     text::Prompt,
 };
 
@@ -65,6 +69,40 @@ impl Family {
         let Some(pair) = pairs.first() else { return Err(Failure::Fixture("no random pair".to_owned())) };
         pairing::refusals(pair, &(self.misfits)(pair))?;
         pairing::roles(pair)
+    }
+
+    /// Numbers, scales and tensors that cannot be, on every random pair.
+    pub fn bad_input(&self) -> Check {
+        for pair in (self.random)() {
+            bounds::every_number(&pair).at(pair.name)?;
+            bounds::missing_scales(&pair).at(pair.name)?;
+            bounds::unused_tensor(&pair).at(pair.name)?;
+        }
+        Ok(())
+    }
+
+    /// Ids that `generation_config.json` suppresses, on every random pair.
+    pub fn suppressed(&self) -> Check {
+        (self.random)().iter().try_for_each(|pair| suppressed::never_emitted(pair).at(pair.name))
+    }
+
+    /// What the registry says of the family is so: its layers have the kinds of state that it names.
+    pub fn registered(&self) -> Check {
+        let families = target_families().map_err(mlxcel_core::Error::from)?;
+        let Some(family) = families.iter().find(|family| family.model_types == self.model_types) else {
+            return Err(Failure::Broken(format!("no family is registered for {:?}", self.model_types)));
+        };
+        let mut kinds: Vec<StateKind> = Vec::new();
+        for pair in (self.random)() {
+            let target = pair.load()?.target;
+            ensure!(target.spec().family == family.name, "{} is not {}", target.spec().family, family.name);
+            kinds.extend(target.new_state(Width::ONE).layer_states().iter().map(LayerState::kind));
+        }
+        kinds.sort_unstable();
+        kinds.dedup();
+        let states = family.states;
+        ensure!(kinds == states, "the layers' states are {kinds:?}, the registry says {states:?}");
+        Ok(())
     }
 
     /// The context's edge, on random pairs whose config allows 24 rows only.
@@ -181,12 +219,17 @@ fn prompt(pair: &Pair, seed: u64, len: usize) -> Vec<TokenId> {
     random::tokens(seed, len, pair.target.spec().vocab)
 }
 
-/// Speculative = classic, greedy and sampled, at every width.
+/// Speculative = classic, greedy and sampled, at every width: after a short prompt, whose answer crosses the edge of
+/// small windows, and after one that crossed them before.
 pub fn exactness_of(pair: &Pair, seed: u64) -> Check {
-    let (prompt, widths) = (prompt(pair, seed, 7), all_widths(pair));
+    let (short, long, widths) = (prompt(pair, seed, 7), prompt(pair, seed, 45), all_widths(pair));
     for (i, sampling) in exactness::settings().into_iter().enumerate() {
-        let ask = Ask { sampling, choice: seed, ..Ask::greedy(&prompt, 18) };
+        let ask = Ask { sampling, choice: seed, ..Ask::greedy(&short, 18) };
         same_as_classic(pair.models(), &ask, &widths).at(format_args!("settings {i}"))?;
+        if i < 3 {
+            let ask = Ask { prompt: long.clone(), ..ask };
+            same_as_classic(pair.models(), &ask, &widths).at(format_args!("long prompt, settings {i}"))?;
+        }
     }
     Ok(())
 }
@@ -215,6 +258,17 @@ pub fn rollback_of(pair: &Pair, seed: u64) -> Check {
     rollback::fork(target, &short, &block)?;
     rollback::slack(target, &short, &block)?;
     rollback::growth(target, &prompt(pair, seed + 2, 300))
+}
+
+/// States for blocks of every width, directly at 129 and 256 rows too, past the edge of small windows.
+pub fn sizes_of(pair: &Pair, seed: u64) -> Check {
+    sizes::at_every_width(pair.target.as_ref(), &prompt(pair, seed, 21), &prompt(pair, seed + 1, 520))
+}
+
+/// The drafter's context, in whatever pieces it came; misuse of states and taps.
+pub fn contexts_of(pair: &Pair, seed: u64) -> Check {
+    drafting::pieces(pair.target.as_ref(), pair.drafter.as_ref(), &prompt(pair, seed, 60))?;
+    breaches::refused(pair.target.as_ref(), &prompt(pair, seed, 9))
 }
 
 /// Every end at every place, and every accepted count.

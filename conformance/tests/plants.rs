@@ -5,7 +5,7 @@
 use std::ops::ControlFlow;
 
 use conformance::{
-    Check, Failure, batch, clipping,
+    Check, Failure, batch, bounds, clipping, drafting,
     exactness::{block_equals_chain, same_as_classic, same_run},
     load,
     pair::Pair,
@@ -13,6 +13,7 @@ use conformance::{
     plants::{DrafterDefect, PlantedDrafter, PlantedTarget, TargetDefect},
     random, rollback,
     rounds::{Ask, Run, counters, run},
+    sizes,
 };
 use mlxcel_core::{
     TokenId, Width,
@@ -116,6 +117,37 @@ fn runs_that_differ_in_anything_differ() {
     miscounts(&|run| run.report.emitted -= 1);
     miscounts(&|run| run.report.proposed_by_position[0] += 1);
     miscounts(&|run| run.report.widths.clear());
+}
+
+/// A verify forward that captured no taps is an error, never zeros.
+#[test]
+fn missing_taps_are_seen() {
+    let pair = target(TargetDefect::NoTaps);
+    let result = same_as_classic(pair.models(), &Ask::greedy(&tokens(1, 6), 8), &widths());
+    fails(result, "width 2: the forward captured 0 taps of 2");
+}
+
+#[test]
+fn contexts_that_depend_on_their_pieces_are_seen() {
+    let pair = drafter(DrafterDefect::ForgetsRows);
+    let result = drafting::pieces(pair.target.as_ref(), pair.drafter.as_ref(), &tokens(1, 40));
+    fails(result, "pieces of 1, drafts between them: false: the drafter's logits");
+}
+
+#[test]
+fn states_that_depend_on_their_size_are_seen() {
+    let pair = target(TargetDefect::DirtyNarrowStates);
+    fails(sizes::at_every_width(pair.target.as_ref(), &tokens(1, 5), &tokens(2, 520)), "width 129, 129 kept");
+    let pair = target(TargetDefect::RepeatsFirstRow);
+    fails(sizes::at_every_width(pair.target.as_ref(), &tokens(1, 5), &tokens(2, 520)), "width 2, 2 kept");
+}
+
+/// A config that loads with anything in one field.
+#[test]
+fn a_number_that_nobody_reads_is_seen() {
+    let mut pair = random::lfm2::pairs().swap_remove(0);
+    pair.target.config["no_such_number"] = 7.into();
+    fails(bounds::every_number(&pair), "/no_such_number = 3000000000: loaded");
 }
 
 #[test]
@@ -229,7 +261,7 @@ mod golden {
         let (case, bound) = (Golden::open("lfm2_dspark/f32").unwrap(), Golden::open("lfm2/f32").unwrap());
         let drafts = |defect, precision| {
             let drafter = spoilt_drafter(target.as_ref(), defect);
-            golden::drafter_on(drafter.as_ref(), &case, precision)
+            golden::drafter_on(drafter.as_ref(), Executor::detect().unwrap(), &case, precision)
         };
         for precision in [Precision::F32, Precision::Bf16] {
             fails(drafts(DrafterDefect::ForgetsRows, precision), "step 0");

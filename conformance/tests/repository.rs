@@ -1,6 +1,6 @@
 //! The tree stays small, and only families name families.
 
-use conformance::repository::{LIMIT, names_no_family, root, size, tracked_sizes};
+use conformance::repository::{LIMIT, code_lines, names_no_family, root, size, tracked_sizes};
 
 const FAMILIES: [&str; 6] = ["lfm2", "qwen", "muse", "dflash", "dspark", "glimmer"];
 
@@ -52,4 +52,22 @@ fn a_named_family_is_seen() {
         !failure.contains("a.rs:1:") && !failure.contains("a.rs:4:") && !failure.contains("a.rs:8:"),
         "{failure}"
     );
+}
+
+/// A family is a crate that can be read at a sitting: fewer than 600 lines of code, comments and unit tests aside.
+#[test]
+fn family_crates_stay_small() {
+    let crates = std::fs::read_dir(root().join("families")).unwrap().map(|entry| entry.unwrap().path());
+    let lines: Vec<_> = crates.map(|family| (code_lines(&family.join("src")).unwrap(), family)).collect();
+    assert!(lines.len() >= 4, "{lines:?}");
+    assert!(lines.iter().all(|(lines, _)| (50..600).contains(lines)), "{lines:?}");
+}
+
+/// Plant: what counts and what does not.
+#[test]
+fn lines_of_code_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = "//! A page.\n\n/// Says.\nfn a() {}\n    // why\nlet b = 1; // so\n\n#[cfg(test)]\nmod tests {\n    fn c() {}\n}\n";
+    std::fs::write(folder.path().join("a.rs"), source).unwrap();
+    assert_eq!(code_lines(folder.path()).unwrap(), 2);
 }

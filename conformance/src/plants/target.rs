@@ -33,6 +33,8 @@ pub enum TargetDefect {
     RepeatsFirstRow,
     /// A segment that shares a forward sees the tokens of its neighbour.
     MixesSegments,
+    /// Blocks give no taps.
+    NoTaps,
     /// Taps come one layer early.
     EarlyTaps,
     /// The prompt leaves a row too many.
@@ -140,6 +142,9 @@ impl Target for PlantedTarget {
             }
             let inner = Segment { tokens: &tokens, state: segment.state, want };
             let mut output = self.inner.forward(&mut [inner])?.remove(0);
+            if self.defect == TargetDefect::NoTaps && want.logits == LogitRows::All {
+                output.taps = None;
+            }
             self.spoil(&(start..start + rows), &mut output)?;
             outputs.push(output);
         }

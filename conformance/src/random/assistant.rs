@@ -1,15 +1,14 @@
 //! Random Muse assistants (spec 6).
 
-use mlxcel_core::checkpoint::CheckpointWriter;
 use serde_json::{Value, json};
 
-use super::{RandomModel, Weights, weights::Packed};
+use super::{
+    RandomModel,
+    backbone::{self, Backbone, misfit},
+};
 use crate::pairing::Misfit;
 
 const LAYERS: usize = 2;
-const HEADS: usize = 2;
-const KV_HEADS: usize = 1;
-const HEAD_DIM: usize = 16;
 /// Rows of the verify block, the anchor included.
 const BLOCK: usize = 8;
 
@@ -32,21 +31,20 @@ pub struct Shape {
 impl Shape {
     /// Random weights of this shape.
     pub fn model(&self, seed: u64) -> RandomModel {
-        RandomModel { config: self.config(), tensors: self.tensors(seed) }
+        let backbone = Backbone { hidden: self.hidden, layers: LAYERS, taps: self.taps.len() };
+        let mut config = self.config();
+        config.as_object_mut().into_iter().for_each(|config| config.extend(backbone.config()));
+        let prefix = if self.prefixed { "model." } else { "" };
+        let weights = backbone.weights(seed, prefix, ["encoder.fc", "encoder.output_norm_enc"]);
+        RandomModel { config, tensors: weights.finish() }
     }
 
     fn config(&self) -> Value {
         let mut config = json!({
             "model_type": "muse_glimmer_assistant",
             "architectures": ["MuseGlimmerAssistantModel"],
-            "hidden_size": self.hidden,
-            "num_attention_heads": HEADS,
-            "num_key_value_heads": KV_HEADS,
-            "head_dim": HEAD_DIM,
-            "num_hidden_layers": LAYERS,
             "layer_types": vec!["sliding_attention"; LAYERS],
             "sliding_window": self.window,
-            "intermediate_size": self.hidden,
             "rms_norm_eps": 1e-5,
             "rope_parameters": { "rope_theta": 10000.0, "rope_type": "default" },
             "max_position_embeddings": 2048,
@@ -62,60 +60,19 @@ impl Shape {
         }
         config
     }
-
-    fn tensors(&self, seed: u64) -> CheckpointWriter {
-        let d = self.hidden;
-        let (q, kv) = (HEADS * HEAD_DIM, KV_HEADS * HEAD_DIM);
-        let path = |name: &str| if self.prefixed { format!("model.{name}") } else { name.to_owned() };
-        let mut weights = Weights::new(seed, Packed::No);
-        weights.matrix(&path("encoder.fc"), d, self.taps.len() * d, 1.0);
-        weights.norm(&path("encoder.output_norm_enc"), d);
-        weights.norm(&path("norm"), d);
-        for layer in 0..LAYERS {
-            let path = |name: &str| path(&format!("layers.{layer}.{name}"));
-            weights.norm(&path("input_layernorm"), d);
-            weights.norm(&path("post_attention_layernorm"), d);
-            weights.norm(&path("self_attn.q_norm"), HEAD_DIM);
-            weights.norm(&path("self_attn.k_norm"), HEAD_DIM);
-            for (name, out, input) in [
-                ("self_attn.q_proj", q, d),
-                ("self_attn.k_proj", kv, d),
-                ("self_attn.v_proj", kv, d),
-                ("self_attn.o_proj", d, q),
-                ("mlp.gate_proj", d, d),
-                ("mlp.up_proj", d, d),
-                ("mlp.down_proj", d, d),
-            ] {
-                weights.matrix(&path(name), out, input, 1.0);
-            }
-        }
-        weights.finish()
-    }
 }
 
 /// The config of a flat drafter, wrong in every way that pairing tells apart.
 pub fn misfits(config: &Value) -> Vec<Misfit> {
-    let with = |refusal, change: &dyn Fn(&mut Value)| {
-        let mut config = config.clone();
-        change(&mut config);
-        Misfit { refusal, config }
-    };
-    let set = |field: &'static str, value: Value| move |config: &mut Value| config[field] = value.clone();
-    vec![
+    let mut misfits = backbone::misfits(config, None);
+    misfits.extend([
         // By its other names it is a DFlash drafter.
-        with("Family", &|config| {
+        misfit(config, "Family", |config| {
             config["model_type"] = json!("qwen3");
             config["architectures"] = json!(["DFlashDraftModel"]);
         }),
-        with("Hidden", &set("hidden_size", json!(48))),
-        with("Layers", &set("num_target_layers", json!(17))),
-        with("Vocab", &set("vocab_size", json!(65))),
-        with("NoTaps", &set("target_layer_ids", json!([]))),
-        with("TapTwice", &set("target_layer_ids", json!([1, 1]))),
-        // The last layer's residual stream is known normed only.
-        with("TapRange", &set("target_layer_ids", json!([0, 4]))),
-        with("TapRange", &set("target_layer_ids", json!([0, 200]))),
-        with("MaskToken", &set("mask_token_id", json!(64))),
-        with("Width", &set("block_size", json!(1))),
-    ]
+        misfit(config, "Layers", |config| config["num_target_layers"] = json!(17)),
+        misfit(config, "Width", |config| config["block_size"] = json!(1)),
+    ]);
+    misfits
 }

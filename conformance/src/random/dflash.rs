@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::{RandomModel, Weights, weights::Packed};
+use super::{
+    RandomModel,
+    backbone::{self, Backbone, misfit},
+};
 use crate::pairing::Misfit;
 
-const HEADS: usize = 2;
-const KV_HEADS: usize = 1;
-const HEAD_DIM: usize = 16;
 /// Rows of the verify block, the anchor included.
 const BLOCK: usize = 8;
 
@@ -32,11 +32,15 @@ pub struct Shape {
 impl Shape {
     /// Random weights of this shape.
     pub fn model(&self, seed: u64) -> RandomModel {
-        RandomModel { config: self.config(), tensors: self.tensors(seed) }
+        let mut config = self.config();
+        config.as_object_mut().into_iter().for_each(|config| config.extend(self.backbone().config()));
+        let weights = self.backbone().weights(seed, "", ["fc", "hidden_norm"]);
+        RandomModel { config, tensors: weights.finish() }
     }
 
-    fn layers(&self) -> usize {
-        self.sliding.map_or(2, |(sliding, _)| sliding.len())
+    fn backbone(&self) -> Backbone {
+        let layers = self.sliding.map_or(2, |(sliding, _)| sliding.len());
+        Backbone { hidden: self.hidden, layers, taps: self.taps.len() }
     }
 
     fn config(&self) -> Value {
@@ -44,12 +48,6 @@ impl Shape {
             "model_type": "qwen3",
             "architectures": ["DFlashDraftModel"],
             "vocab_size": self.vocab,
-            "hidden_size": self.hidden,
-            "num_attention_heads": HEADS,
-            "num_key_value_heads": KV_HEADS,
-            "head_dim": HEAD_DIM,
-            "num_hidden_layers": self.layers(),
-            "intermediate_size": self.hidden,
             "rms_norm_eps": 1e-6,
             "rope_parameters": { "rope_theta": 10000.0, "rope_type": "default" },
             "block_size": BLOCK,
@@ -71,56 +69,16 @@ impl Shape {
         }
         config
     }
-
-    fn tensors(&self, seed: u64) -> mlxcel_core::checkpoint::CheckpointWriter {
-        let d = self.hidden;
-        let (q, kv) = (HEADS * HEAD_DIM, KV_HEADS * HEAD_DIM);
-        let mut weights = Weights::new(seed, Packed::No);
-        weights.matrix("fc", d, self.taps.len() * d, 1.0);
-        weights.norm("hidden_norm", d);
-        weights.norm("norm", d);
-        for layer in 0..self.layers() {
-            let path = |name: &str| format!("layers.{layer}.{name}");
-            weights.norm(&path("input_layernorm"), d);
-            weights.norm(&path("post_attention_layernorm"), d);
-            weights.norm(&path("self_attn.q_norm"), HEAD_DIM);
-            weights.norm(&path("self_attn.k_norm"), HEAD_DIM);
-            for (name, out, input) in [
-                ("self_attn.q_proj", q, d),
-                ("self_attn.k_proj", kv, d),
-                ("self_attn.v_proj", kv, d),
-                ("self_attn.o_proj", d, q),
-                ("mlp.gate_proj", d, d),
-                ("mlp.up_proj", d, d),
-                ("mlp.down_proj", d, d),
-            ] {
-                weights.matrix(&path(name), out, input, 1.0);
-            }
-        }
-        weights.finish()
-    }
 }
 
 /// The config of a drafter, wrong in every way that pairing tells apart.
 pub fn misfits(config: &Value) -> Vec<Misfit> {
-    let with = |refusal, change: &dyn Fn(&mut Value)| {
-        let mut config = config.clone();
-        change(&mut config);
-        Misfit { refusal, config }
-    };
-    let taps =
-        |taps: Value| move |config: &mut Value| config["dflash_config"]["target_layer_ids"] = taps.clone();
-    vec![
+    let mut misfits = backbone::misfits(config, Some("dflash_config"));
+    misfits.extend([
         // With a Markov head it is a DSpark drafter.
-        with("Family", &|config| config["markov_rank"] = json!(8)),
-        with("Hidden", &|config| config["hidden_size"] = json!(48)),
-        with("Layers", &|config| config["num_target_layers"] = json!(17)),
-        with("Vocab", &|config| config["vocab_size"] = json!(65)),
-        with("NoTaps", &taps(json!([]))),
-        with("TapTwice", &taps(json!([1, 1]))),
-        with("TapRange", &taps(json!([0, 4]))),
-        with("TapRange", &taps(json!([0, 200]))),
-        with("MaskToken", &|config| config["dflash_config"]["mask_token_id"] = config["vocab_size"].clone()),
-        with("Width", &|config| config["block_size"] = json!(1)),
-    ]
+        misfit(config, "Family", |config| config["markov_rank"] = json!(8)),
+        misfit(config, "Layers", |config| config["num_target_layers"] = json!(17)),
+        misfit(config, "Width", |config| config["block_size"] = json!(1)),
+    ]);
+    misfits
 }

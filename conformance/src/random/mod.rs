@@ -1,6 +1,7 @@
 //! Tiny random checkpoints, made in the test: every shape that a family's loader branches on, from a seed.
 
 pub mod assistant;
+mod backbone;
 pub mod dflash;
 pub mod dspark;
 pub mod lfm2;
@@ -16,7 +17,7 @@ use serde_json::Value;
 
 use crate::{Failure, load, pair::Pair, rounds::whole_vocabulary};
 
-pub use weights::{Numbers, Weights};
+pub use weights::{Numbers, Packed, Weights};
 
 /// A target and a drafter of random weights.
 #[derive(Clone, Debug)]
