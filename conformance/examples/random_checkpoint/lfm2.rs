@@ -1,12 +1,9 @@
-//! Writes checkpoints of real shapes with random weights, for measuring: an LFM2-350M target and a drafter of the DSpark
-//! shape for it.
-//!
-//! `cargo run --release -p conformance --example random_checkpoint -- FOLDER 4|8|16`
+//! The shape of LFM2-350M, and a drafter of the DSpark shape.
 
-use std::{error::Error, path::PathBuf};
+use mlxcel_core::checkpoint::CheckpointWriter;
+use serde_json::json;
 
-use mlxcel_core::checkpoint::{CheckpointWriter, Dtype};
-use serde_json::{Value, json};
+use super::random::{Random, with_quantization};
 
 const VOCAB: usize = 65536;
 const HIDDEN: usize = 1024;
@@ -16,88 +13,12 @@ const ATTENTION: [usize; 6] = [2, 5, 8, 10, 12, 14];
 const HEAD: usize = 64;
 const HEADS: usize = 16;
 const KV_HEADS: usize = 8;
-const GROUP: usize = 64;
 const RANK: usize = 256;
 const DRAFTER_LAYERS: usize = 5;
 const DRAFTER_FEED_FORWARD: usize = 3072;
 const TAPS: [usize; 5] = [2, 5, 8, 11, 14];
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let mut arguments = std::env::args().skip(1);
-    let usage = "usage: random_checkpoint FOLDER BITS, where BITS is 4, 8 or 16";
-    let folder = PathBuf::from(arguments.next().ok_or(usage)?);
-    let bits: usize = arguments.next().ok_or(usage)?.parse()?;
-    if ![4, 8, 16].contains(&bits) {
-        return Err(usage.into());
-    }
-    target(bits).write(folder.join("target"))?;
-    drafter(bits).write(folder.join("drafter"))?;
-    Ok(())
-}
-
-/// Random weights of one width, and the writer that takes them.
-struct Random {
-    writer: CheckpointWriter,
-    state: u64,
-    bits: usize,
-}
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.state;
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ (x >> 31)
-    }
-
-    /// Values around 0 of about this deviation.
-    fn values(&mut self, count: usize, deviation: f32) -> Vec<f32> {
-        let range = deviation * 3f32.sqrt();
-        (0..count).map(|_| ((self.next() >> 40) as f32 / (1u64 << 23) as f32 - 1.0) * range).collect()
-    }
-
-    fn add(&mut self, change: impl FnOnce(CheckpointWriter) -> CheckpointWriter) {
-        self.writer = change(std::mem::take(&mut self.writer));
-    }
-
-    /// A matrix `[out, input]` whose outputs have about the deviation of its inputs.
-    fn matrix(&mut self, path: &str, out: usize, input: usize) {
-        let deviation = (input as f32).powf(-0.5);
-        if self.bits == 16 {
-            let values = self.values(out * input, deviation);
-            self.add(|writer| writer.bf16(format!("{path}.weight"), &[out, input], &values));
-            return;
-        }
-        let words = input * self.bits / 32;
-        let codes: Vec<u8> = (0..out * words / 2).flat_map(|_| self.next().to_le_bytes()).collect();
-        // Codes are spread evenly over 0..2^bits: scale and bias centre them and give the deviation.
-        let levels = (1 << self.bits) as f32;
-        let scale = deviation * 12f32.sqrt() / levels;
-        let groups = [out, input / GROUP];
-        let count = out * input / GROUP;
-        let (scales, biases) = (vec![scale; count], vec![-scale * (levels - 1.0) / 2.0; count]);
-        self.add(|writer| {
-            writer
-                .tensor(format!("{path}.weight"), Dtype::U32, &[out, words], codes)
-                .bf16(format!("{path}.scales"), &groups, &scales)
-                .bf16(format!("{path}.biases"), &groups, &biases)
-        });
-    }
-
-    fn norm(&mut self, path: &str, width: usize) {
-        self.add(|writer| writer.bf16(format!("{path}.weight"), &[width], &vec![1.0; width]));
-    }
-}
-
-fn with_quantization(mut config: Value, bits: usize) -> Value {
-    if bits < 16 {
-        config["quantization"] = json!({ "bits": bits, "group_size": GROUP, "mode": "affine" });
-    }
-    config
-}
-
-fn target(bits: usize) -> CheckpointWriter {
+pub(super) fn target(bits: usize) -> CheckpointWriter {
     let kind = |layer| if ATTENTION.contains(&layer) { "full_attention" } else { "conv" };
     let config = json!({
         "model_type": "lfm2", "architectures": ["Lfm2ForCausalLM"],
@@ -109,7 +30,7 @@ fn target(bits: usize) -> CheckpointWriter {
         "tie_embedding": true, "max_position_embeddings": 128_000,
     });
     let writer = CheckpointWriter::new().config(with_quantization(config, bits));
-    let mut random = Random { writer, state: 1, bits };
+    let mut random = Random::new(writer, 1, bits);
     random.matrix("model.embed_tokens", VOCAB, HIDDEN);
     random.norm("model.embedding_norm", HIDDEN);
     for layer in 0..LAYERS {
@@ -133,10 +54,10 @@ fn target(bits: usize) -> CheckpointWriter {
         random.matrix(&path("feed_forward.w3"), FEED_FORWARD, HIDDEN);
         random.matrix(&path("feed_forward.w2"), HIDDEN, FEED_FORWARD);
     }
-    random.writer
+    random.finish()
 }
 
-fn drafter(bits: usize) -> CheckpointWriter {
+pub(super) fn drafter(bits: usize) -> CheckpointWriter {
     let config = json!({
         "model_type": "qwen3", "architectures": ["Lfm2DSparkDraftModel"],
         "vocab_size": VOCAB, "hidden_size": HIDDEN, "num_hidden_layers": DRAFTER_LAYERS,
@@ -146,7 +67,7 @@ fn drafter(bits: usize) -> CheckpointWriter {
         "dflash_config": { "mask_token_id": 5, "target_layer_ids": TAPS, "num_target_layers": LAYERS },
     });
     let writer = CheckpointWriter::new().config(with_quantization(config, bits));
-    let mut random = Random { writer, state: 2, bits };
+    let mut random = Random::new(writer, 2, bits);
     random.matrix("fc", HIDDEN, TAPS.len() * HIDDEN);
     random.norm("hidden_norm", HIDDEN);
     random.norm("norm", HIDDEN);
@@ -166,5 +87,5 @@ fn drafter(bits: usize) -> CheckpointWriter {
         random.matrix(&path("mlp.up_proj"), DRAFTER_FEED_FORWARD, HIDDEN);
         random.matrix(&path("mlp.down_proj"), HIDDEN, DRAFTER_FEED_FORWARD);
     }
-    random.writer
+    random.finish()
 }
