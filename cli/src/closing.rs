@@ -1,6 +1,9 @@
 //! The closing line: what an answer cost and what speculation gave.
 
-use mlxcel_core::speculative::{Finish, Generated, Report};
+use mlxcel_core::{
+    Width,
+    speculative::{Finish, Generated, Report},
+};
 use serde_json::{Value, json};
 
 use crate::{answer::Answered, args::Stats};
@@ -21,30 +24,31 @@ pub(crate) fn line(answered: &Answered, stats: Stats) -> String {
 
 fn text(generated: &Generated) -> String {
     let report = &generated.report;
+    let rounds = counted(report.rounds, "round");
     let speculation = match report.decline {
-        Some(decline) => format!("{} rounds, no speculation: {decline}", report.rounds),
-        None => format!(
-            "{} rounds, {:.2} tokens per round, width {}",
-            report.rounds,
-            report.tokens_per_round(),
-            width(report)
-        ),
+        Some(decline) => format!("{rounds}, no speculation: {decline}"),
+        None => format!("{rounds}, {:.2} tokens per round, {}", report.tokens_per_round(), width(report)),
     };
     let inexact = report.inexact.map(|refusal| format!("; inexact allowed: {refusal}")).unwrap_or_default();
     let seed = report.seed.map(|seed| format!("; seed {seed}")).unwrap_or_default();
     format!(
-        "{} tokens, {:.1} tok/s; {} prompt tokens in {:.2} s; {speculation}{inexact}{seed}; {}",
-        report.emitted,
+        "{}, {:.1} tok/s; {} in {:.2} s; {speculation}{inexact}{seed}; {}",
+        counted(report.emitted, "token"),
         report.tokens_per_second(),
-        report.prompt_tokens,
+        counted(report.prompt_tokens, "prompt token"),
         report.prefill_time.as_secs_f64(),
         ending(generated.finish)
     )
 }
 
-/// The widest block that was verified: those near the end of an answer are narrower.
-fn width(report: &Report) -> usize {
-    report.widths.keys().last().copied().unwrap_or(1)
+/// A number of things.
+fn counted(count: usize, thing: &str) -> String {
+    if count == 1 { format!("1 {thing}") } else { format!("{count} {thing}s") }
+}
+
+/// The width that blocks have where the end of the answer or of the context leaves room for it.
+fn width(report: &Report) -> String {
+    format!("width {}", report.width.unwrap_or(Width::ONE))
 }
 
 fn ending(finish: Option<Finish>) -> &'static str {
@@ -56,24 +60,43 @@ fn ending(finish: Option<Finish>) -> &'static str {
     }
 }
 
+/// The report with how the answer ended.
 fn json(generated: &Generated) -> Value {
-    let report = &generated.report;
-    json!({
-        "prompt_tokens": report.prompt_tokens,
-        "tokens": report.emitted,
-        "finish": generated.finish.map_or("cancelled", Finish::reason),
-        "prompt_seconds": report.prefill_time.as_secs_f64(),
-        "seconds": report.decode_time.as_secs_f64(),
-        "tokens_per_second": report.tokens_per_second(),
-        "rounds": report.rounds,
-        "tokens_per_round": report.tokens_per_round(),
-        "width": width(report),
-        "proposed": report.proposed,
-        "accepted": report.accepted,
-        "proposed_by_position": report.proposed_by_position,
-        "accepted_by_position": report.accepted_by_position,
-        "inexact": report.inexact.map(|refusal| refusal.to_string()),
-        "decline": report.decline.map(|decline| decline.to_string()),
-        "seed": report.seed,
-    })
+    let mut object = json!({ "finish": generated.finish.map_or("cancelled", Finish::reason) });
+    if let (Some(object), Ok(Value::Object(report))) =
+        (object.as_object_mut(), serde_json::to_value(&generated.report))
+    {
+        object.extend(report);
+    }
+    object
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use mlxcel_core::{sampling::Seed, speculative::Decline};
+
+    use super::*;
+
+    #[test]
+    fn the_line_says_what_was_asked_for() {
+        let report = Report {
+            prompt_tokens: 1,
+            emitted: 8,
+            rounds: 1,
+            accepted: 6,
+            width: Width::new(16),
+            // The budget leaves 7 rows of the 16.
+            widths: [(7, 1)].into(),
+            seed: Some(Seed(7)),
+            prefill_time: Duration::from_millis(20),
+            decode_time: Duration::from_millis(100),
+            ..Report::default()
+        };
+        let mut generated = Generated { tokens: Vec::new(), finish: Some(Finish::MaxTokens), report };
+        insta::assert_snapshot!(text(&generated), @"8 tokens, 70.0 tok/s; 1 prompt token in 0.02 s; 1 round, 7.00 tokens per round, width 16; seed 7; cut off at --max-tokens");
+        generated.report = Report { rounds: 7, decline: Some(Decline::Requested), ..generated.report };
+        insta::assert_snapshot!(text(&generated), @"8 tokens, 70.0 tok/s; 1 prompt token in 0.02 s; 7 rounds, no speculation: speculation is switched off; seed 7; cut off at --max-tokens");
+    }
 }

@@ -247,6 +247,10 @@ fn check_lengths(sequence: &mut Sequence, prompt: usize, emitted: usize) -> Resu
 /// Whether the counters of a run tell what happened in its rounds.
 pub fn counters(run: &Run, ask: &Ask) -> Check {
     let mut expected = Report {
+        kind: run.report.kind,
+        family: run.report.family,
+        width: run.report.width,
+        phases: run.report.phases,
         prompt_tokens: ask.prompt.len(),
         emitted: run.decisions.len(),
         rounds: run.rounds.len(),

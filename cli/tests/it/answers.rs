@@ -43,7 +43,9 @@ fn the_drafter_does_not_change_the_answer() {
         assert!(speculative["tokens_per_round"].as_f64().unwrap() > 1.3, "{speculative}");
         assert_eq!((&speculative["width"], &speculative["decline"]), (&5.into(), &Value::Null));
         assert_eq!(classic["tokens_per_round"], 1.0);
-        assert_eq!(classic["decline"], "speculation is switched off");
+        assert_eq!((&speculative["kind"], &speculative["family"]), (&"dflash".into(), &"dspark".into()));
+        assert_eq!(classic["decline"], "requested");
+        assert_eq!(classic["decline_reason"], "speculation is switched off");
     }
 }
 

@@ -7,11 +7,12 @@ use std::{
     time::Instant,
 };
 
-use super::{Finish, Report, Request, Sequence, Step};
+use super::{Finish, Phase, Report, Request, Sequence, Step};
 use crate::{
     Error, Result, TokenId,
     exactness::Gate,
     family::{self, Drafter, Output, Segment, Target},
+    nn::Tensor,
     sampling::{Decision, Vocabulary},
 };
 
@@ -79,6 +80,7 @@ pub fn generate(
             }
             Step::Observe => {
                 observe(models, &mut sequence);
+                sequence.spent(Phase::Observe, start.elapsed());
                 sequence.report_mut().decode_time += start.elapsed();
                 ControlFlow::Continue(())
             }
@@ -116,6 +118,7 @@ fn observe(models: Models<'_>, sequence: &mut Sequence) {
 }
 
 fn round(models: Models<'_>, sequence: &mut Sequence) -> Result<Vec<Decision>> {
+    let start = Instant::now();
     let proposals = match (models.drafter, sequence.draft_job()?) {
         (Some(drafter), Some(job)) => {
             guarded(|| drafter.propose(&mut [job])).map(|mut all| all.pop().unwrap_or_default())
@@ -126,7 +129,12 @@ fn round(models: Models<'_>, sequence: &mut Sequence) -> Result<Vec<Decision>> {
         sequence.drafted(Vec::new())?;
         sequence.drafter_failed(&error);
     }
+    sequence.spent(Phase::Draft, start.elapsed());
+    let start = Instant::now();
     let output = forward(models.target, &mut [sequence.segment()])?;
+    // Deciding waits for the logits anyway; waiting here tells the phases apart.
+    output.logits.iter().try_for_each(Tensor::eval)?;
+    sequence.spent(Phase::Verify, start.elapsed());
     sequence.decide(output)
 }
 

@@ -18,7 +18,7 @@ pub(crate) use prefill::next_chunk;
 
 pub use answer::{AnswerError, AnswerSettings, CheckedAnswer};
 pub use generate::{Event, Generated, Models, generate, guarded};
-pub use report::{Decline, Report};
+pub use report::{Decline, Phase, Phases, Report};
 pub use request::{Finish, Request, Speculation, Watch};
 pub use sequence::{Sequence, Step};
 pub use synthetic::Synthetic;

@@ -1,15 +1,20 @@
 //! One request on its way.
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use super::{
-    Decline, Finish, Models, Report, Request, Speculation, Watch, chooser::Chooser, prefill::next_chunk,
+    Decline, Finish, Models, Phase, Report, Request, Speculation, Watch, chooser::Chooser,
+    prefill::next_chunk,
 };
 use crate::{
     Error, Kept, Position, Result, TokenId, Width,
     exactness::{Gate, Refusal},
     family::{
-        Draft, Drafter, DrafterContext, LogitRows, Observe, Output, Proposals, Segment, TargetSpec, Want,
+        Draft, DraftKind, Drafter, DrafterContext, LogitRows, Observe, Output, Proposals, Segment,
+        TargetSpec, Want,
     },
     nn::Tensor,
     sampling::{Decision, Sampler},
@@ -71,12 +76,17 @@ impl Sequence {
         let spec = target.spec();
         check_prompt(&request.prompt, spec)?;
         let mut report = Report {
+            kind: drafter.map(|_| DraftKind::Block),
+            family: drafter.map(|drafter| drafter.spec().family),
             prompt_tokens: request.prompt.len(),
             seed: Some(request.sampling.seed()),
             ..Report::default()
         };
         let drafting = match drafting(drafter, gate, &request)? {
-            Ok(drafting) => Some(drafting),
+            Ok(drafting) => {
+                report.width = Some(drafting.width);
+                Some(drafting)
+            }
             Err(decline) => {
                 report.decline = Some(decline);
                 None
@@ -215,6 +225,7 @@ impl Sequence {
 
     /// Decides the block's rows, clips at the end of the answer, and commits what was kept. Gives the emitted tokens.
     pub fn decide(&mut self, output: Output) -> Result<Vec<Decision>> {
+        let start = Instant::now();
         let rows = self.block.len();
         let logits =
             output.logits.ok_or(Error::Shape { what: "rows of logits", found: 0, expected: rows })?;
@@ -232,7 +243,10 @@ impl Sequence {
         if decisions.is_empty() {
             return Err(Error::Shape { what: "rows of logits", found: 0, expected: rows });
         }
+        self.spent(Phase::Decide, start.elapsed());
+        let start = Instant::now();
         self.commit(Kept(decisions.len()), output.taps)?;
+        self.spent(Phase::Commit, start.elapsed());
         Ok(decisions)
     }
 
@@ -256,6 +270,11 @@ impl Sequence {
         tracing::warn!("the drafter failed, the request goes on without it: {error}");
         self.drafting = None;
         self.report.decline = Some(Decline::DrafterFailed);
+    }
+
+    /// Adds time that the driver spent on a phase for this sequence.
+    pub fn spent(&mut self, phase: Phase, time: Duration) {
+        self.report.phases[phase] += time;
     }
 
     /// Drops the round under way, after a failed forward: the state is what it was before.

@@ -1,12 +1,26 @@
-//! What a request cost and what speculation gave.
+//! What a request cost and what speculation gave: one struct for the closing line, `--stats json`, the benchmark and the
+//! server.
 
-use std::{collections::BTreeMap, fmt, time::Duration};
+mod decline;
+mod json;
+mod phase;
 
-use crate::{Width, exactness::Refusal, sampling::Seed};
+use std::{collections::BTreeMap, time::Duration};
+
+pub use decline::Decline;
+pub use phase::{Phase, Phases};
+
+use crate::{Width, exactness::Refusal, family::DraftKind, sampling::Seed};
 
 /// Counters of one request. They agree with the emitted tokens and the state after every round.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+///
+/// Serialised, it is one flat object of snake_case names with times in seconds, the derived figures among them.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
+    /// The loop that the drafter runs in; `None` without a drafter.
+    pub kind: Option<DraftKind>,
+    /// Family of the drafter; `None` without one.
+    pub family: Option<&'static str>,
     /// Tokens of the prompt.
     pub prompt_tokens: usize,
     /// Tokens emitted, an end token included.
@@ -21,6 +35,9 @@ pub struct Report {
     pub proposed_by_position: Vec<usize>,
     /// Accepted proposals by position.
     pub accepted_by_position: Vec<usize>,
+    /// The width that the request may use at most; rounds near the end of an answer are narrower. `None` for a request
+    /// that does not speculate.
+    pub width: Option<Width>,
     /// Rounds by width.
     pub widths: BTreeMap<usize, usize>,
     /// Why the request was served classically, if it was.
@@ -33,18 +50,29 @@ pub struct Report {
     pub prefill_time: Duration,
     /// Time of the rounds, and of observing the prompt.
     pub decode_time: Duration,
+    /// The decode time, by what was done.
+    pub phases: Phases,
 }
 
 impl Report {
     /// Tokens per round: (emitted − the first) / rounds.
     pub fn tokens_per_round(&self) -> f64 {
-        if self.rounds == 0 { 0.0 } else { self.emitted.saturating_sub(1) as f64 / self.rounds as f64 }
+        if self.rounds == 0 { 0.0 } else { self.after_first() / self.rounds as f64 }
     }
 
     /// Tokens per second after the first.
     pub fn tokens_per_second(&self) -> f64 {
         let seconds = self.decode_time.as_secs_f64();
-        if seconds == 0.0 { 0.0 } else { self.emitted.saturating_sub(1) as f64 / seconds }
+        if seconds == 0.0 { 0.0 } else { self.after_first() / seconds }
+    }
+
+    /// Seconds of a round, on average: decode time / rounds.
+    pub fn round_seconds(&self) -> f64 {
+        if self.rounds == 0 { 0.0 } else { self.decode_time.as_secs_f64() / self.rounds as f64 }
+    }
+
+    fn after_first(&self) -> f64 {
+        self.emitted.saturating_sub(1) as f64
     }
 
     /// Counts a round of `width` rows whose first `accepted` proposals were emitted.
@@ -58,32 +86,5 @@ impl Report {
         self.accepted_by_position.resize(positions, 0);
         self.proposed_by_position[..width.proposals()].iter_mut().for_each(|count| *count += 1);
         self.accepted_by_position[..accepted].iter_mut().for_each(|count| *count += 1);
-    }
-}
-
-/// Why a request is served without speculation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Decline {
-    /// There is no drafter.
-    NoDrafter,
-    /// The request asked for it.
-    Requested,
-    /// The width is 1.
-    WidthOne,
-    /// The drafter failed on the way; the log says how.
-    DrafterFailed,
-    /// The width is not known to give the tokens of classic decoding.
-    Exactness(Refusal),
-}
-
-impl fmt::Display for Decline {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NoDrafter => "no drafter is loaded",
-            Self::Requested => "speculation is switched off",
-            Self::WidthOne => "the block size is 1",
-            Self::DrafterFailed => "the drafter failed",
-            Self::Exactness(refusal) => return write!(f, "exactness: {refusal}"),
-        })
     }
 }
