@@ -59,7 +59,9 @@ fn widest(widths: &[WidthState]) -> Width {
 /// What must come out of a round for it to gain.
 fn worth(spec: &DrafterSpec, widths: &[WidthState], costs: &Costs) -> Vec<String> {
     let used = widths.iter().filter(|state| state.used() && state.width > Width::ONE);
-    let steps: Vec<_> = used.filter_map(|state| Some((state.width, costs.steps(state.width)?))).collect();
+    // A round gives a token in any case, so one that costs less than a classic step gains from that on.
+    let steps: Vec<_> =
+        used.filter_map(|state| Some((state.width, costs.steps(state.width)?.max(1.0)))).collect();
     let mut advice = Vec::new();
     // The share of a round's rows that must become tokens.
     let share = |(width, steps): &(Width, f64)| *steps / width.rows() as f64;
