@@ -13,6 +13,7 @@ pub mod drafting;
 pub mod drive;
 pub mod exactness;
 mod failure;
+pub mod fuzz;
 pub mod golden;
 mod guided;
 mod inherit;

@@ -48,29 +48,41 @@ pub fn spelled(vocab: usize) -> Result<Arc<TextModel>, Failure> {
 
 /// A text model of `vocab` ids: the first stand for `words`, which differ, the others for numbers in brackets.
 pub fn spelled_as(words: &[&[u8]], vocab: usize) -> Result<Arc<TextModel>, Failure> {
-    let mut ids = Map::new();
-    for id in 0..vocab {
-        let numbered = format!("<{id}>").into_bytes();
-        let word = words.get(id).copied().unwrap_or(&numbered);
-        ids.insert(word.iter().map(|&byte| letter(byte)).collect(), id.into());
-    }
-    let tokenizer = json!({
-        "version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
-        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false},
-        "post_processor": null,
-        "decoder": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false},
-        "model": {"type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
-                  "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false, "vocab": ids, "merges": []},
-    });
     let bytes = |value: Value| value.to_string().into_bytes();
     let files = TextFiles {
-        tokenizer_json: bytes(tokenizer).into(),
+        tokenizer_json: bytes(byte_level(words, &[], vocab)).into(),
         // An end token must be named; none of the ids is one.
         generation_config: Some(bytes(json!({"eos_token_id": vocab})).into()),
         ..TextFiles::default()
     };
     let text = TextModel::load(&files).map_err(|error| Failure::Fixture(error.to_string()))?;
     Ok(Arc::new(text))
+}
+
+/// The `tokenizer.json` of [`spelled_as`]; without words, the first 256 ids are the bytes. `controls` follow the words.
+pub fn byte_level(words: &[&[u8]], controls: &[&str], vocab: usize) -> Value {
+    let bytes: Vec<_> = (0..=255u8).map(|byte| [byte]).collect();
+    let bytes: Vec<&[u8]> = bytes.iter().map(<[u8; 1]>::as_slice).collect();
+    let words = if words.is_empty() { &bytes } else { words };
+    let mut ids = Map::new();
+    for id in 0..vocab - controls.len() {
+        let numbered = format!("<{id}>").into_bytes();
+        let word = words.get(id).copied().unwrap_or(&numbered);
+        ids.insert(word.iter().map(|&byte| letter(byte)).collect(), id.into());
+    }
+    let added = |(nth, content): (usize, &&str)| {
+        json!({"id": vocab - controls.len() + nth, "content": content, "single_word": false, "lstrip": false,
+               "rstrip": false, "normalized": false, "special": content.starts_with("<|")})
+    };
+    let added: Vec<_> = controls.iter().enumerate().map(added).collect();
+    json!({
+        "version": "1.0", "truncation": null, "padding": null, "added_tokens": added, "normalizer": null,
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false},
+        "post_processor": null,
+        "decoder": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false},
+        "model": {"type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
+                  "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false, "vocab": ids, "merges": []},
+    })
 }
 
 /// Letter of the byte-level alphabet for a byte: itself where it can be printed, else the next one from U+0100 on.

@@ -66,7 +66,7 @@ fn check(case: &Case) -> Result<(), Failure> {
 /// All settings mixed at random, at every width: ids, log-probabilities, finish, text, rounds and state.
 #[test]
 fn speculation_changes_nothing() {
-    let mut runner = TestRunner::new(Config { cases: 800, failure_persistence: None, ..Config::default() });
+    let mut runner = TestRunner::new(Config { cases: 400, failure_persistence: None, ..Config::default() });
     let checked = |case| check(&case).map_err(|failure| TestCaseError::fail(failure.to_string()));
     runner.run(&cases(), checked).unwrap();
 }

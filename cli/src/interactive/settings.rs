@@ -1,6 +1,6 @@
 //! Settings that `/set` changes.
 
-use std::{fmt::Display, str::FromStr};
+use std::str::FromStr;
 
 use mlxcel_core::{
     TokenId,
@@ -114,8 +114,8 @@ pub(super) fn set(
     Ok(())
 }
 
-fn number<T: FromStr<Err: Display>>(value: &str) -> Result<T, String> {
-    value.parse().map_err(|error: T::Err| error.to_string())
+fn number<T: FromStr>(value: &str) -> Result<T, String> {
+    value.parse().map_err(|_| "expected a number".to_owned())
 }
 
 fn switch(value: &str) -> Result<bool, String> {

@@ -4,9 +4,11 @@
 
 mod answers;
 mod checkpoints;
+mod conversation;
 mod doctor;
 mod help;
 mod inspect;
+mod paths;
 mod program;
 mod prove;
 mod refusals;

@@ -127,3 +127,49 @@ fn a_model_whose_name_is_no_text_is_refused() {
     assert_eq!(ended.code, Some(2), "{ended:?}");
     assert!(ended.stderr.contains("the name is not UTF-8"), "{ended:?}");
 }
+
+/// Whoever reads may go at any time, and stderr may be closed: no panic, and a code that says so.
+#[cfg(target_os = "linux")]
+#[test]
+fn output_may_go_in_every_command() {
+    for arguments in [&["--help"][..], &["run", "--help"], &["families"], &["inspect"], &LONG] {
+        let mut child = command(arguments).spawn().unwrap();
+        drop(child.stdout.take());
+        let ended = end(child);
+        assert!(matches!(ended.code, Some(0 | 1 | 141)), "{arguments:?}: {ended:?}");
+        assert!(!ended.stderr.contains("panicked"), "{ended:?}");
+        let silent = end(command(arguments).stderr(Stdio::null()).spawn().unwrap());
+        assert_eq!(silent.code, Some(0), "{arguments:?}");
+        let script = r#"exec "$0" "$@" 2>&-"#;
+        let closed =
+            Command::new("sh").args(["-c", script, env!("CARGO_BIN_EXE_mlxcel")]).args(arguments).output();
+        assert_eq!(closed.unwrap().status.code(), Some(0), "{arguments:?}, stderr closed");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_before_the_first_token_ends_the_program() {
+    // A prompt that takes a while: the whole context.
+    let prompt = "word ".repeat(3500);
+    let mut child = command(&["run", "--raw", "-n", "4"]).stdin(Stdio::piped()).spawn().unwrap();
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), prompt.as_bytes()).unwrap();
+    // The note says that loading has begun, so that the handler is there.
+    let mut note = [0; 7];
+    child.stderr.as_mut().unwrap().read_exact(&mut note).unwrap();
+    Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    let ended = end(child);
+    assert_eq!(ended.code, Some(130), "{ended:?}");
+    assert!(!ended.stderr.contains("panicked"), "{ended:?}");
+}
+
+#[test]
+fn odd_prompts_on_stdin_are_answered_or_refused() {
+    let zero = run_with(b"a\0b", &["run", "-n", "4", "-q"]);
+    assert_eq!((zero.code, zero.stderr.as_str()), (Some(0), ""), "{zero:?}");
+    let long = run_with(&b"word ".repeat(1 << 18), &["run", "-n", "4", "-q"]);
+    assert_eq!((long.code, long.stdout.as_str()), (Some(2), ""));
+    assert!(long.stderr.contains("and the context holds 4096"), "{}", long.stderr);
+    let empty = run_with(b"", &["run"]);
+    assert_eq!(empty.code, Some(2), "{empty:?}");
+}

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    RandomModel,
+    Packed, RandomModel,
     backbone::{self, Backbone, misfit},
 };
 use crate::pairing::Misfit;
@@ -31,7 +31,8 @@ pub struct Shape {
 impl Shape {
     /// Random weights of this shape.
     pub fn model(&self, seed: u64) -> RandomModel {
-        let backbone = Backbone { hidden: self.hidden, layers: LAYERS, taps: self.taps.len() };
+        let backbone =
+            Backbone { hidden: self.hidden, layers: LAYERS, taps: self.taps.len(), packed: Packed::No };
         let mut config = self.config();
         config.as_object_mut().into_iter().for_each(|config| config.extend(backbone.config()));
         let prefix = if self.prefixed { "model." } else { "" };

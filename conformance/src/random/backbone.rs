@@ -17,6 +17,8 @@ pub(super) struct Backbone {
     pub(super) layers: usize,
     /// Layers of the target that are read.
     pub(super) taps: usize,
+    /// How its matrices are stored.
+    pub(super) packed: Packed,
 }
 
 impl Backbone {
@@ -37,7 +39,7 @@ impl Backbone {
     pub(super) fn weights(&self, seed: u64, prefix: &str, encoder: [&str; 2]) -> Weights {
         let d = self.hidden;
         let (q, kv) = (HEADS * HEAD_DIM, KV_HEADS * HEAD_DIM);
-        let mut weights = Weights::new(seed, Packed::No);
+        let mut weights = Weights::new(seed, self.packed);
         weights.matrix(&format!("{prefix}{}", encoder[0]), d, self.taps * d, 1.0);
         weights.norm(&format!("{prefix}{}", encoder[1]), d);
         weights.norm(&format!("{prefix}norm"), d);

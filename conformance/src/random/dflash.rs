@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    RandomModel,
+    Packed, RandomModel,
     backbone::{self, Backbone, misfit},
 };
 use crate::pairing::Misfit;
@@ -40,7 +40,7 @@ impl Shape {
 
     fn backbone(&self) -> Backbone {
         let layers = self.sliding.map_or(2, |(sliding, _)| sliding.len());
-        Backbone { hidden: self.hidden, layers, taps: self.taps.len() }
+        Backbone { hidden: self.hidden, layers, taps: self.taps.len(), packed: Packed::No }
     }
 
     fn config(&self) -> Value {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    RandomModel,
+    Packed, RandomModel,
     backbone::{self, Backbone, misfit},
 };
 use crate::pairing::Misfit;
@@ -27,12 +27,15 @@ pub struct Shape {
     pub neox: bool,
     /// Has a confidence head.
     pub confidence: bool,
+    /// How its matrices are stored.
+    pub packed: Packed,
 }
 
 impl Shape {
     /// Random weights of this shape.
     pub fn model(&self, seed: u64) -> RandomModel {
-        let backbone = Backbone { hidden: self.hidden, layers: LAYERS, taps: self.taps.len() };
+        let backbone =
+            Backbone { hidden: self.hidden, layers: LAYERS, taps: self.taps.len(), packed: self.packed };
         let mut config = self.config();
         config.as_object_mut().into_iter().for_each(|config| config.extend(backbone.config()));
         let mut weights = backbone.weights(seed, "", ["fc", "hidden_norm"]);
@@ -46,7 +49,7 @@ impl Shape {
     }
 
     fn config(&self) -> Value {
-        json!({
+        let mut config = json!({
             "model_type": "qwen3",
             "architectures": ["DSparkDraftModel"],
             "vocab_size": self.vocab,
@@ -63,7 +66,11 @@ impl Shape {
                 "target_layer_ids": self.taps,
                 "num_target_layers": self.target_layers,
             },
-        })
+        });
+        if let Some(block) = self.packed.block() {
+            config["quantization"] = block;
+        }
+        config
     }
 }
 

@@ -20,19 +20,28 @@ struct Shape {
 
 const VOCAB: usize = 64;
 
+const PLAIN: Shape = Shape {
+    name: "plain",
+    hidden: 32,
+    heads: 4,
+    kv_heads: 2,
+    attention: &[false, true, false, true],
+    kernel: 3,
+    conv_bias: false,
+    tied: true,
+    packed: Packed::No,
+};
+
+/// A pair whose matrices are all stored in one way, the drafter's too.
+pub fn stored(packed: Packed, tied: bool) -> RandomPair {
+    // Rows of every matrix are whole groups.
+    let hidden = if let Packed::Affine { group: 128, .. } = packed { 128 } else { 64 };
+    Shape { name: "stored", hidden, tied, packed, ..PLAIN }.pair(40)
+}
+
 /// One pair for every shape that the loader tells apart.
 pub fn pairs() -> Vec<RandomPair> {
-    let plain = Shape {
-        name: "plain",
-        hidden: 32,
-        heads: 4,
-        kv_heads: 2,
-        attention: &[false, true, false, true],
-        kernel: 3,
-        conv_bias: false,
-        tied: true,
-        packed: Packed::No,
-    };
+    let plain = PLAIN;
     let shapes = [
         Shape { name: "conv bias, untied", conv_bias: true, tied: false, kernel: 4, ..plain },
         Shape {
@@ -68,6 +77,7 @@ impl Shape {
             taps: [0, layers - 2],
             neox: seed.is_multiple_of(2),
             confidence: !seed.is_multiple_of(3),
+            packed: self.packed,
         };
         RandomPair { name: self.name, target: self.target(seed), drafter: drafter.model(seed + 100) }
     }
@@ -92,8 +102,8 @@ impl Shape {
             "tie_embedding": self.tied,
             "max_position_embeddings": 2048,
         });
-        if let Packed::Affine { bits, group } = self.packed {
-            config["quantization"] = json!({ "bits": bits, "group_size": group, "mode": "affine" });
+        if let Some(block) = self.packed.block() {
+            config["quantization"] = block;
         }
         config
     }

@@ -1,7 +1,8 @@
 //! Random tensors, dense and quantized.
 
-use half::bf16;
-use mlxcel_core::checkpoint::{CheckpointWriter, Dtype};
+use half::{bf16, f16};
+use mlxcel_core::checkpoint::{CheckpointWriter, Dtype, Mode};
+use serde_json::{Value, json};
 
 /// Random numbers from a seed (SplitMix64: Steele, Lea, Flood 2014).
 #[derive(Clone, Debug)]
@@ -39,13 +40,31 @@ impl Numbers {
 pub enum Packed {
     /// f32
     No,
-    /// Affine codes of `bits` in groups of `group`.
+    /// f16
+    Half,
+    /// Affine codes of `bits` in groups of `group`. Rows that are no whole number of groups are dense.
     Affine {
-        /// 4 or 8.
+        /// 2, 3, 4, 5, 6 or 8.
         bits: usize,
-        /// Numbers that share a scale and a bias; divides every row.
+        /// Numbers that share a scale and a bias: 32, 64 or 128.
         group: usize,
     },
+    /// Small floats with a scale a group.
+    Micro(Mode),
+}
+
+impl Packed {
+    /// The `quantization` block of a config, if there is one.
+    pub fn block(self) -> Option<Value> {
+        let (mode, bits, group) = match self {
+            Self::No | Self::Half => return None,
+            Self::Affine { bits, group } => ("affine", bits, group),
+            Self::Micro(Mode::Nvfp4) => ("nvfp4", 4, 16),
+            Self::Micro(Mode::Mxfp8) => ("mxfp8", 8, 32),
+            Self::Micro(_) => ("mxfp4", 4, 32),
+        };
+        Some(json!({ "bits": bits, "group_size": group, "mode": mode }))
+    }
 }
 
 /// Collects random tensors.
@@ -71,6 +90,11 @@ impl Weights {
     pub fn dense(&mut self, name: &str, shape: &[usize], mean: f32, std: f32) {
         let count = shape.iter().product();
         let values: Vec<f32> = (0..count).map(|_| mean + std * self.numbers.unit()).collect();
+        if self.packed == Packed::Half {
+            let bytes: Vec<u8> =
+                values.iter().flat_map(|value| f16::from_f32(*value).to_le_bytes()).collect();
+            return self.add(|writer| writer.tensor(name, Dtype::F16, shape, bytes));
+        }
         self.add(|writer| writer.f32(name, shape, &values));
     }
 
@@ -92,9 +116,37 @@ impl Weights {
     /// A matrix `[out, input]` of deviation `std`, packed if this checkpoint is.
     pub fn table(&mut self, path: &str, out: usize, input: usize, std: f32) {
         match self.packed {
-            Packed::No => self.dense(&format!("{path}.weight"), &[out, input], 0.0, std),
-            Packed::Affine { bits, group } => self.affine(path, [out, input], std, bits, group),
+            Packed::Affine { bits, group } if input.is_multiple_of(group) => {
+                self.affine(path, [out, input], std, bits, group);
+            }
+            Packed::Micro(mode) if input.is_multiple_of(32) => self.micro(path, [out, input], std, mode),
+            _ => self.dense(&format!("{path}.weight"), &[out, input], 0.0, std),
         }
+    }
+
+    /// Random codes of small floats; one scale, a power of two, brings them to about the deviation `std`.
+    fn micro(&mut self, path: &str, [out, input]: [usize; 2], std: f32, mode: Mode) {
+        let (bits, group) = match mode {
+            Mode::Nvfp4 => (4, 16),
+            Mode::Mxfp8 => (8, 32),
+            _ => (4, 32),
+        };
+        let code = |numbers: &mut Numbers| match mode {
+            // E4M3 of about 1: sign, exponent 2^-1 to 2^1, mantissa. All bits at random would be NaN now and then.
+            Mode::Mxfp8 => (numbers.below(2) << 7 | (6 + numbers.below(2)) << 3 | numbers.below(8)) as u8,
+            // Two codes of E2M1.
+            _ => numbers.below(256) as u8,
+        };
+        let codes: Vec<u8> = (0..out * input * bits / 8).map(|_| code(&mut self.numbers)).collect();
+        let words = input * bits / 32;
+        self.add(|writer| writer.tensor(format!("{path}.weight"), Dtype::U32, &[out, words], codes));
+        let deviation = if mode == Mode::Mxfp8 { 1.1 } else { 2.9 };
+        let exponent = (std / deviation).log2().round() as i32;
+        // E4M3 has a bias of 7 and a mantissa of 3 bits, E8M0 a bias of 127.
+        let scale = if mode == Mode::Nvfp4 { (exponent + 7).clamp(1, 15) << 3 } else { exponent + 127 };
+        let shape = [out, input / group];
+        let scales = vec![scale as u8; out * input / group];
+        self.add(|writer| writer.tensor(format!("{path}.scales"), Dtype::U8, &shape, scales));
     }
 
     /// Random codes; scale and bias place them around 0: code c of `bits` means c · scale + bias.

@@ -229,6 +229,35 @@ mod tests {
         }
     }
 
+    /// The sum has one order, whatever runs it: bias, then the taps from the oldest row to the newest, with one rounding
+    /// each. Another order is as accurate and has other bits.
+    #[test]
+    fn taps_are_added_from_the_oldest_row_to_the_newest() {
+        for (size, channels) in [(3, 40), (4, 5), (8, 16)] {
+            let rows = 5;
+            let (kernel, bias) = (noise(1, channels * size), noise(2, channels));
+            let conv = ShortConv::new(&kernel, channels, Some(&bias));
+            let (mut x, window) = (noise(3, rows * 3 * channels), noise(4, (size - 1) * channels));
+            // A gate of 1 leaves the sum as it is.
+            x.chunks_exact_mut(channels).skip(1).step_by(3).for_each(|gate| gate.fill(1.0));
+            let sum = |history: &[f32], order: &dyn Fn(usize) -> usize| -> Vec<f32> {
+                let value = |t: usize, c: usize| {
+                    (0..size).map(order).fold(bias[c], |acc, j| {
+                        kernel[c * size + j].mul_add(history[(t + j) * channels + c], acc)
+                    })
+                };
+                (0..rows).flat_map(|t| (0..channels).map(move |c| (t, c))).map(|(t, c)| value(t, c)).collect()
+            };
+            for exec in ways() {
+                let mut history = [window.clone(), vec![0.0; rows * channels]].concat();
+                let mut out = vec![0.0; rows * channels];
+                conv.gated(&exec, &x, &mut history, &mut out);
+                same(&out, &sum(&history, &|j| j), "oldest row first");
+                assert_ne!(out, sum(&history, &|j| size - 1 - j), "the order shows");
+            }
+        }
+    }
+
     #[test]
     fn blocks_of_any_size_give_the_bits_of_one_row_at_a_time() {
         let (channels, rows) = (40, 512);

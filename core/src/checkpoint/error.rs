@@ -204,7 +204,17 @@ impl CheckpointError {
             Self::ForeignQuantization { .. } => {
                 "take the mlx-community conversion of the model, or convert the unquantized one".to_owned()
             }
-            _ => return None,
+            Self::MissingTensor { .. } | Self::UnusedTensors { .. } => {
+                "config.json and the weights must be of one model: fetch both from the same place".to_owned()
+            }
+            Self::DuplicateTensor { .. } => "remove the file that is no part of the model".to_owned(),
+            Self::Io { .. }
+            | Self::Tensor { .. }
+            | Self::Json { .. }
+            | Self::Field { .. }
+            | Self::NameCollision { .. } => {
+                return None;
+            }
         };
         Some(hint)
     }

@@ -11,8 +11,8 @@ mod target;
 pub use drafter::{Bound, Draft, Drafter, DrafterContext, DrafterSpec, Observe, Pick, Proposals};
 pub use pairing::{PairingError, check_pairing};
 pub use registry::{
-    DrafterFamily, LoadDrafter, Recognised, RegistryError, TargetFamily, drafter_families, drafter_family,
-    load_drafter, load_target, recognise, target_families, target_family,
+    DrafterFamily, LoadDrafter, Recognised, RegistryError, TargetFamily, check_targets, drafter_families,
+    drafter_family, load_drafter, load_target, recognise, target_families, target_family,
 };
 pub use segment::{LogitRows, Output, Segment, Want, forward};
 pub use start::{DraftFlags, DraftKind, StartError, check_families, check_width};

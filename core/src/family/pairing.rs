@@ -48,11 +48,13 @@ pub enum PairingError {
         target: usize,
     },
     /// No taps at all.
-    #[error("target_layer_ids: the drafter names no layer of the target, and at least one is needed")]
+    #[error(
+        "target_layer_ids: the drafter names no layer of the target, and at least one is needed\nhint: use a drafter that was trained for this target"
+    )]
     NoTaps,
     /// A layer twice: the drafter's first projection was trained on as many different ones.
     #[error(
-        "target_layer_ids: the drafter names layer {tap} twice, and each layer of the target is read once"
+        "target_layer_ids: the drafter names layer {tap} twice, and each layer of the target is read once\nhint: use a drafter that was trained for this target"
     )]
     TapTwice {
         /// The tap.
@@ -69,7 +71,9 @@ pub enum PairingError {
         last: usize,
     },
     /// A mask token that the target does not have.
-    #[error("mask_token_id: the drafter's is {mask}, and the target's vocabulary has {vocab} ids")]
+    #[error(
+        "mask_token_id: the drafter's is {mask}, and the target's vocabulary has {vocab} ids\nhint: use a drafter that was trained for this target"
+    )]
     MaskToken {
         /// The id.
         mask: usize,
@@ -78,7 +82,7 @@ pub enum PairingError {
     },
     /// A drafter that proposes nothing.
     #[error(
-        "block_size: the drafter's trained width is {width} rows, and at least 2 are needed for a proposal"
+        "block_size: the drafter's trained width is {width} rows, and at least 2 are needed for a proposal\nhint: use a drafter that was trained for this target"
     )]
     Width {
         /// The width.

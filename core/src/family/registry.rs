@@ -52,7 +52,9 @@ pub enum RegistryError {
         name: &'static str,
     },
     /// Two families for one `model_type`.
-    #[error("the target families {first} and {second} both claim model_type {model_type}")]
+    #[error(
+        "the target families {first} and {second} both claim model_type {model_type}\nhint: link only one of them"
+    )]
     DuplicateModelType {
         /// A family.
         first: &'static str,
@@ -62,11 +64,13 @@ pub enum RegistryError {
         model_type: &'static str,
     },
     /// No family for this `model_type`.
-    #[error("{place}: model_type {found:?} is of no known target family, expected one of: {known}")]
+    #[error(
+        "{place}: model_type is {found}, expected that of a target family of this program: {known}\nhint: `mlxcel families` lists them; drafters go with --draft-model"
+    )]
     UnknownModelType {
         /// The checkpoint.
         place: String,
-        /// Its `model_type`.
+        /// Its `model_type` as the config has it, or `missing`.
         found: String,
         /// All that are known.
         known: String,
@@ -92,7 +96,9 @@ pub enum RegistryError {
         family: &'static str,
     },
     /// No drafter family recognises a config.
-    #[error("{place} is of no known drafter family, expected one of: {known}")]
+    #[error(
+        "{place} is of no drafter family of this program, expected one of: {known}\nhint: `mlxcel families` lists them; targets go with -m"
+    )]
     UnknownDrafter {
         /// The checkpoint.
         place: String,
@@ -119,7 +125,8 @@ pub fn drafter_families() -> Result<Vec<&'static DrafterFamily>, RegistryError> 
     }
 }
 
-fn check_targets(families: &[&TargetFamily]) -> Result<(), RegistryError> {
+/// Whether families can be linked together: each name and each `model_type` is that of one.
+pub fn check_targets(families: &[&TargetFamily]) -> Result<(), RegistryError> {
     for (i, family) in families.iter().enumerate() {
         for other in &families[..i] {
             if family.name == other.name {
@@ -169,7 +176,7 @@ pub fn target_family(checkpoint: &Checkpoint) -> Result<&'static TargetFamily, R
         }
         Recognised::Unknown => {
             let known: Vec<_> = target_families()?.iter().flat_map(|f| f.model_types).copied().collect();
-            let found = model_type(checkpoint).to_owned();
+            let found = checkpoint.config().value("model_type").map_or("missing".to_owned(), shown);
             let place = place_of(checkpoint);
             Err(RegistryError::UnknownModelType { place, found, known: known.join(", ") })
         }
@@ -222,6 +229,11 @@ fn target_of(checkpoint: &Checkpoint) -> Result<Option<&'static TargetFamily>, R
 
 fn model_type(checkpoint: &Checkpoint) -> &str {
     checkpoint.config().value("model_type").and_then(|value| value.as_str()).unwrap_or("")
+}
+
+/// A value as the file has it, the beginning of a long one.
+fn shown(value: &serde_json::Value) -> String {
+    value.to_string().chars().take(80).collect()
 }
 
 /// What a message calls a checkpoint.

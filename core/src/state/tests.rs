@@ -240,3 +240,40 @@ fn a_window_forgets_what_nobody_sees() {
         }
     }
 }
+
+/// The window of a short convolution of 3 taps, each row's number in every lane: what is left of a block whatever is kept.
+#[test]
+fn a_window_is_taken_back_to_any_row_of_a_block() {
+    let append = |state: &mut ConvState, from: usize, rows: usize| {
+        let fill = |window: &mut [f32]| {
+            for (i, row) in window[2 * CHANNELS..].chunks_exact_mut(CHANNELS).enumerate() {
+                row.fill((from + i) as f32);
+            }
+        };
+        state.append_cpu(rows, fill).unwrap();
+    };
+    // Rows are numbered from 1, so that the zeros before the first one show.
+    let window = |len: usize| {
+        let last = [len.saturating_sub(1), len].map(|row| [row as f32; CHANNELS]);
+        last.concat()
+    };
+    for prompt in [1, 2, 5] {
+        for kept in 0..=5 {
+            let mut state = ConvState::new(3, CHANNELS);
+            append(&mut state, 1, prompt);
+            assert_eq!(state.window().unwrap(), window(prompt));
+            state.begin(width(5)).unwrap();
+            append(&mut state, prompt + 1, 5);
+            state.commit(Kept(kept)).unwrap();
+            assert_eq!(state.window().unwrap(), window(prompt + kept), "prompt {prompt}, {kept} kept");
+            // Two partial rounds one after the other.
+            for (again, len) in [(1, prompt + kept + 1), (0, prompt + kept + 1)] {
+                state.begin(width(4)).unwrap();
+                let next = state.len() + 1;
+                append(&mut state, next, 4);
+                state.commit(Kept(again)).unwrap();
+                assert_eq!(state.window().unwrap(), window(len), "then {again}");
+            }
+        }
+    }
+}

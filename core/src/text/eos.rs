@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::{
-    files::{FilesError, TextFiles, parse},
+    files::{FilesError, TextFiles, parse_object},
     tokenizer::Tokenizer,
 };
 use crate::TokenId;
@@ -42,12 +42,13 @@ impl EosSet {
     /// `eos_token_id` of `generation_config.json`, else of `config.json`, else of its `text_config`; and the
     /// tokenizer's own `eos_token` in any case.
     pub fn load(files: &TextFiles<'_>, tokenizer: &Tokenizer) -> Result<Self, EosError> {
-        let generation: Value = parse("generation_config.json", files.generation_config.as_deref())?;
-        let config: Value = parse("config.json", files.config.as_deref())?;
+        let generation = parse_object("generation_config.json", files.generation_config.as_deref())?;
+        let config = parse_object("config.json", files.config.as_deref())?;
+        let text_config = config.get("text_config").and_then(|text| text.get("eos_token_id"));
         let places = [
             ("generation_config.json", "eos_token_id", generation.get("eos_token_id")),
             ("config.json", "eos_token_id", config.get("eos_token_id")),
-            ("config.json", "text_config.eos_token_id", config.pointer("/text_config/eos_token_id")),
+            ("config.json", "text_config.eos_token_id", text_config),
         ];
         let named = places.into_iter().find_map(|(file, field, value)| Some((file, field, present(value?)?)));
         let mut ids = match named {
@@ -57,6 +58,12 @@ impl EosSet {
         let own = files.tokenizer_config()?.eos_token;
         ids.extend(own.and_then(|token| tokenizer.id(token.text())));
         if ids.is_empty() { Err(EosError::None) } else { Ok(Self(ids)) }
+    }
+
+    /// Makes `end` an end token in place of `other`.
+    pub(super) fn swap(&mut self, other: TokenId, end: TokenId) {
+        self.0.remove(&other);
+        self.0.insert(end);
     }
 
     /// Whether the token ends an answer.
@@ -145,6 +152,8 @@ mod tests {
             message(load(None, Some(r#"{"eos_token_id": [1, -1]}"#), None)),
             message(load(None, Some(r#"{"text_config": {"eos_token_id": 1.5}}"#), None)),
             message(load(Some("{"), None, None)),
+            message(load(Some("[]"), None, None)),
+            message(load(None, Some("null"), None)),
             message(load(None, None, Some(r#"{"eos_token": 3}"#))),
         ];
         insta::assert_snapshot!(messages.join("\n"));

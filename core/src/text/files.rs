@@ -3,6 +3,7 @@
 use std::{borrow::Cow, io};
 
 use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Map, Value};
 
 /// Contents of the text files of a checkpoint. Where they come from does not matter.
 #[derive(Clone, Debug, Default)]
@@ -46,6 +47,14 @@ pub enum FilesError {
         /// Field, line and column.
         source: serde_json::Error,
     },
+    /// The file is JSON and no object.
+    #[error("{file} holds {found}; expected a JSON object")]
+    NotAnObject {
+        /// Name of the file.
+        file: &'static str,
+        /// What kind of value it holds.
+        found: &'static str,
+    },
 }
 
 impl<'a> TextFiles<'a> {
@@ -82,6 +91,24 @@ pub(super) fn parse<T: DeserializeOwned + Default>(
         || Ok(T::default()),
         |bytes| serde_json::from_slice(bytes).map_err(|source| FilesError::Json { file, source }),
     )
+}
+
+/// Parses an optional file that holds one JSON object; a missing one is empty.
+pub(super) fn parse_object(
+    file: &'static str,
+    bytes: Option<&[u8]>,
+) -> Result<Map<String, Value>, FilesError> {
+    let found = match parse(file, bytes)? {
+        Value::Object(fields) => return Ok(fields),
+        // A file that is not there.
+        Value::Null if bytes.is_none() => return Ok(Map::new()),
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+    };
+    Err(FilesError::NotAnObject { file, found })
 }
 
 /// Fields of `tokenizer_config.json`.

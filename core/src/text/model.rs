@@ -77,8 +77,12 @@ impl TextModel {
     /// Reads the files of a checkpoint.
     pub fn load(files: &TextFiles<'_>) -> Result<Self, TextError> {
         let tokenizer = Tokenizer::from_json(&files.tokenizer_json)?;
-        let eos = EosSet::load(files, &tokenizer)?;
+        let mut eos = EosSet::load(files, &tokenizer)?;
         let reasoning = ReasoningFormat::detect(&tokenizer);
+        if let ReasoningFormat::Messages { end_of_message, end_of_turn, .. } = reasoning {
+            // More messages may follow a message: a file that lists its end among the end tokens is wrong.
+            eos.swap(end_of_message, end_of_turn);
+        }
         Ok(Self { tokenizer, template: ChatTemplate::load(files), eos, reasoning })
     }
 
@@ -132,7 +136,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::text::{Channel, testing::tracked_files};
+    use crate::text::{
+        Channel,
+        testing::{byte_level_json, tracked_files},
+    };
 
     #[test]
     fn from_messages_to_an_answer() {
@@ -189,6 +196,48 @@ mod tests {
         ];
         for error in errors {
             assert!(matches!(error, TextError::TooLong { .. }) && error.is_request(), "{error}");
+        }
+    }
+
+    /// A turn of several messages: reasoning, a call, the answer. It ends with the turn, not with the first message.
+    #[test]
+    fn a_turn_of_messages_is_read_to_its_end() {
+        let tokens = ["<|start|>", "<|message|>", "<|eom|>", "<|eot|>", "<|end_of_text|>"];
+        let json = byte_level_json(&[], &tokens.map(|token| (token, true))).to_string();
+        let id = |nth: u32| TokenId(256 + nth);
+        for eos in [json!([260, 259]), json!([260, 258]), json!(258)] {
+            let generation = json!({"eos_token_id": eos}).to_string().into_bytes();
+            let files = TextFiles {
+                tokenizer_json: json.clone().into_bytes().into(),
+                generation_config: Some(generation.into()),
+                ..TextFiles::default()
+            };
+            let model = TextModel::load(&files).unwrap();
+            assert!(model.eos.contains(id(3)) && !model.eos.contains(id(2)), "{eos}");
+            // As the template leaves it, inside a header.
+            let prompt = model.continued("<|start|>user<|message|>Hi<|eot|><|start|>assistant ").unwrap();
+            let written = "to=self<|message|>Hm.\n<|eom|><|start|>assistant to=clock<|message|><now/><|eom|>\
+                           <|start|>assistant to=user<|message|>It is noon.<|eot|>never read";
+            let mut stream = model.chat_stream(&prompt, StopMatcher::new(&["never"]).unwrap());
+            let mut said: Vec<(Channel, String)> = Vec::new();
+            for token in model.continued(written).unwrap() {
+                if model.eos.contains(token) {
+                    break;
+                }
+                for piece in stream.push(&model.tokenizer, token).pieces {
+                    match said.last_mut() {
+                        Some((channel, text)) if *channel == piece.channel => text.push_str(&piece.text),
+                        _ => said.push((piece.channel, piece.text)),
+                    }
+                }
+            }
+            let said: Vec<_> = said.iter().map(|(channel, text)| (*channel, text.as_str())).collect();
+            let expected = [
+                (Channel::Reasoning, "Hm.\n"),
+                (Channel::ToolCall, "<now/>"),
+                (Channel::Content, "It is noon."),
+            ];
+            assert_eq!(said, expected, "{eos}");
         }
     }
 }

@@ -69,9 +69,13 @@ pub struct Config {
     pub vocab: Option<usize>,
 }
 
+/// Base of the rotation of released DFlash and DSpark drafters.
+pub(crate) const ROPE_THETA: f64 = 1e7;
+
 impl Config {
-    /// Reads `config.json`; fields of the drafter's own may lie in `dflash_config`. Absent fields are those of DFlash.
-    pub fn read(json: &Json) -> Result<Self> {
+    /// Reads `config.json`; fields of the drafter's own may lie in `dflash_config`. Absent fields are those of DFlash, but
+    /// for the base of the rotation, which is `rope_theta` then.
+    pub fn read(json: &Json, rope_theta: f64) -> Result<Self> {
         let hidden = json.dim("hidden_size")?;
         json.only_silu()?;
         let (heads, kv_heads) = json.heads((32, 8))?;
@@ -99,7 +103,7 @@ impl Config {
             head_dim,
             feed_forward: json.dim("intermediate_size")?,
             norm_eps: json.opt_float_in("rms_norm_eps", NORM_EPS)?.unwrap_or(1e-6) as f32,
-            rope_theta: json.rope_base(1e7)? as f32,
+            rope_theta: json.rope_base(rope_theta)? as f32,
             rope_style: if half_split { RopeStyle::HalfSplit } else { RopeStyle::Interleaved },
             block_size,
             masks: masks(json, nested, layers, block_size)?,

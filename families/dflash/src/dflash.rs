@@ -11,7 +11,7 @@ use mlxcel_core::{
 
 use crate::{
     backbone::Backbone,
-    config::{Config, POSITIVE},
+    config::{Config, POSITIVE, ROPE_THETA},
 };
 
 /// A drafter whose block's rows after the anchor are the proposals, all at once, from the target's raw head.
@@ -59,7 +59,7 @@ pub(crate) fn load(
 ) -> Result<Box<dyn Drafter>> {
     let json = checkpoint.config();
     refuse_dflash2(json)?;
-    let config = Config::read(json)?;
+    let config = Config::read(json, ROPE_THETA)?;
     let own = json.opt_section("dflash_config")?;
     let own = own.as_ref().unwrap_or(json);
     let output_multiplier = own.opt_float_in("output_multiplier", POSITIVE)?.unwrap_or(1.0) as f32;

@@ -9,7 +9,11 @@ use mlxcel_core::{
     nn::{Embedding, Executor, Linear, Loader, Mask, Tensor},
 };
 
-use crate::{backbone::Backbone, config::Config, dflash::strip_model};
+use crate::{
+    backbone::Backbone,
+    config::{Config, ROPE_THETA},
+    dflash::strip_model,
+};
 
 struct DSpark {
     spec: DrafterSpec,
@@ -31,7 +35,7 @@ pub(crate) fn load(
     bound: &Bound<'_>,
 ) -> Result<Box<dyn Drafter>> {
     let json = checkpoint.config();
-    let config = Config::read(json)?;
+    let config = Config::read(json, ROPE_THETA)?;
     refuse_other_forms(json, bound.spec.vocab)?;
     if config.masks.iter().any(|mask| *mask != Mask::Full) {
         return json.reject("layer_types", "\"full_attention\" only, not causal");

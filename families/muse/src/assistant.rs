@@ -31,7 +31,7 @@ pub(crate) fn load(
 /// The shape, which is flat in the released file, or nested as other packagings have it (spec 6.1).
 fn read(json: &Json) -> Result<Config> {
     refuse_other_forms(json)?;
-    let config = Config::read(json)?;
+    let config = Config::read(json, 500_000.0)?;
     let window = json.dim_or("sliding_window", 2048)?;
     if window < config.block_size {
         let expected = format!("a window of at least block_size ({}) rows", config.block_size);
@@ -39,7 +39,6 @@ fn read(json: &Json) -> Result<Config> {
     }
     Ok(Config {
         norm_eps: json.opt_float_in("rms_norm_eps", NORM_EPS)?.unwrap_or(1e-5) as f32,
-        rope_theta: json.rope_base(500_000.0)? as f32,
         masks: vec![Mask::WithinInclusive(window); config.layers],
         ..config
     })
