@@ -11,13 +11,21 @@ use mlxcel_core::{
 };
 use serde_json::{Value, json};
 
-use crate::{args::RunArgs, error::Quiet, interrupt::Answering, load::Loaded, prompt::Prompt};
+use crate::{
+    args::{DraftWidth, RunArgs},
+    error::Quiet,
+    interrupt::Answering,
+    load::Loaded,
+    prompt::Prompt,
+};
 
 /// What an answer is made with.
 pub(crate) struct Settings {
     pub(crate) answer: CheckedAnswer,
-    /// Rows of a block; `None` for what the drafter says.
+    /// Rows of a block at most; `None` for what the drafter says.
     pub(crate) width: Option<Width>,
+    /// Whether all blocks have that width.
+    pub(crate) fixed: bool,
     pub(crate) classic: bool,
 }
 
@@ -27,11 +35,15 @@ impl Settings {
         Ok(Self {
             answer: args.answer().check(vocabulary)?,
             width: args.speculation.draft_block_size,
+            fixed: args.speculation.draft_width == DraftWidth::Fixed,
             classic: args.speculation.no_draft,
         })
     }
 
     fn speculation(&self, loaded: &Loaded) -> Speculation {
+        if !self.fixed && !self.classic {
+            return loaded.adaptive(self.width);
+        }
         let declared = || loaded.drafter.as_ref().map(|drafter| drafter.spec().default_width);
         match self.width.or_else(declared) {
             _ if self.classic => Speculation::Off,

@@ -240,9 +240,22 @@ impl SamplingArgs {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Speculation")]
 pub(crate) struct SpeculationArgs {
-    /// Rows of a block, 1 to the drafter's trained width [default: what the drafter says].
+    /// Rows of a block at most, 1 to the drafter's trained width [default: the trained width; with --draft-width fixed, what
+    /// the drafter says].
     #[arg(long, value_name = "ROWS", value_parser = values::width, allow_negative_numbers = true)]
     pub(crate) draft_block_size: Option<Width>,
+
+    /// How the rows of a block are chosen.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) draft_width: DraftWidth,
+
+    /// Folder where costs and acceptance are kept from one run to the next [default: mlxcel/widths in the user's cache].
+    #[arg(long, value_name = "FOLDER", env = "MLXCEL_DRAFT_EVIDENCE", hide_env_values = true)]
+    pub(crate) draft_evidence: Option<PathBuf>,
+
+    /// Start without evidence of earlier runs, and keep none.
+    #[arg(long)]
+    pub(crate) no_draft_evidence: bool,
 
     /// Decode classically, one token at a time.
     #[arg(long, conflicts_with = "draft_block_size")]
@@ -251,6 +264,16 @@ pub(crate) struct SpeculationArgs {
     /// Mark the tokens that the drafter proposed and the target accepted, and those that are the target's own.
     #[arg(long)]
     pub(crate) show_speculation: bool,
+}
+
+/// How the rows of a block are chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DraftWidth {
+    /// By what is measured: as wide as pays, and one row where nothing does.
+    #[default]
+    Adaptive,
+    /// Always as many.
+    Fixed,
 }
 
 /// Form of the closing line.
@@ -393,7 +416,7 @@ pub(crate) struct ProveArgs {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Speculation")]
 pub(crate) struct ProveSpeculationArgs {
-    /// Rows of a block, 1 to the drafter's trained width [default: what the drafter says].
+    /// Rows of every block, 1 to the drafter's trained width [default: chosen by what is measured].
     #[arg(long, value_name = "ROWS", value_parser = values::width, allow_negative_numbers = true)]
     pub(crate) draft_block_size: Option<Width>,
 }

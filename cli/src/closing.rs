@@ -46,8 +46,20 @@ fn counted(count: usize, thing: &str) -> String {
     if count == 1 { format!("1 {thing}") } else { format!("{count} {thing}s") }
 }
 
-/// The width that blocks have where the end of the answer or of the context leaves room for it.
+/// The width that blocks have where the end of the answer or of the context leaves room for it; the widths that came, if they
+/// were chosen.
 fn width(report: &Report) -> String {
+    let used = report.widths.keys();
+    if report.adaptive
+        && let (Some(least), Some(most)) = (used.clone().next(), used.last())
+    {
+        let often = report.widths.iter().max_by_key(|(_, rounds)| **rounds).map_or(1, |(width, _)| *width);
+        return if least == most {
+            format!("width {most}")
+        } else {
+            format!("widths {least} to {most}, mostly {often}")
+        };
+    }
     format!("width {}", report.width.unwrap_or(Width::ONE))
 }
 

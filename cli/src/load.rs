@@ -12,7 +12,10 @@ use mlxcel_core::{
     },
     nn::Executor,
     sampling::Vocabulary,
-    speculative::Models,
+    speculative::{
+        Models, Speculation,
+        width::{PairKey, SharedEvidence, WidthPolicy, WidthSet},
+    },
     text::{TextFiles, TextModel},
 };
 
@@ -42,6 +45,10 @@ pub(crate) struct Loaded {
     pub(crate) vocabulary: Arc<Vocabulary>,
     /// The widths that may run.
     pub(crate) gate: Gate,
+    /// Digests of target and drafter, and what they run on: what evidence of the pair is kept under.
+    pub(crate) key: Option<PairKey>,
+    /// What earlier answers taught of the pair.
+    pub(crate) evidence: SharedEvidence,
 }
 
 /// Text in and out of the target.
@@ -59,6 +66,7 @@ impl Loaded {
         args: &ModelArgs,
         exactness: &ExactnessArgs,
         block_size: Option<Width>,
+        threads: Option<usize>,
         classic: bool,
     ) -> Result<Self> {
         let flags = DraftFlags { kind: args.draft_kind, block_size };
@@ -68,6 +76,9 @@ impl Loaded {
         let (name, text) = (target.name.clone(), target.text()?);
         let executor = args.executor()?;
         let kept = exactness::kept(&target.checkpoint, executor);
+        let digests =
+            drafter.as_ref().map(|drafter| (target.checkpoint.digest(), drafter.checkpoint.digest()));
+        let key = digests.map(|(target, drafter)| PairKey::current(target, drafter, executor, threads));
         let (target, drafter) = target.load(drafter, executor)?;
         if let Some(drafter) = &drafter {
             flags.check_width(drafter.spec())?;
@@ -77,7 +88,16 @@ impl Loaded {
         let vocabulary = Arc::new(Vocabulary::new(spec.vocab, known, &spec.suppressed));
         let widths: Vec<_> = block_size.into_iter().collect();
         let gate = exactness.gate(target.as_ref(), drafter.as_deref(), &vocabulary, executor, kept, &widths);
-        Ok(Self { name, target, drafter, text, vocabulary, gate })
+        let evidence = SharedEvidence::default();
+        Ok(Self { name, target, drafter, text, vocabulary, gate, key, evidence })
+    }
+
+    /// Widths chosen by what is measured, up to `ceiling` or the trained width.
+    pub(crate) fn adaptive(&self, ceiling: Option<Width>) -> Speculation {
+        let Some(drafter) = &self.drafter else { return Speculation::Fixed(Width::ONE) };
+        let trained = drafter.spec().trained_width;
+        let widths = WidthSet::up_to(ceiling.unwrap_or(trained));
+        Speculation::Adaptive(WidthPolicy::new(self.evidence.clone(), &widths, trained))
     }
 
     /// What was loaded, in a line.

@@ -105,6 +105,11 @@ macro_rules! suite {
             }
 
             #[test]
+            fn widths_may_change() {
+                holds(|| family().random(suite::changing_widths_of));
+            }
+
+            #[test]
             fn company_changes_nothing() {
                 holds(|| family().random(suite::company_of));
             }

@@ -6,7 +6,10 @@ use mlxcel_core::{
     TokenId, Width,
     family::Output,
     sampling::{Decision, SamplingSettings, Vocabulary},
-    speculative::{AnswerSettings, Finish, Models, Report, Request, Sequence, Speculation, Step, Watch},
+    speculative::{
+        AnswerSettings, Finish, Models, Report, Request, Sequence, Speculation, Step, Watch,
+        width::{SharedEvidence, WidthPolicy},
+    },
     text::{SpecialTokens, StopMatcher, TextModel},
 };
 
@@ -161,10 +164,28 @@ impl Round {
 /// Besides the engine's own: between rounds the state's length is not prompt + emitted − 1, the drafter was not handed
 /// exactly the committed rows, or the counters do not tell what happened.
 pub fn run(models: Models<'_>, ask: &Ask, width: Option<Width>) -> Result<Run, Failure> {
-    let request = ask.request(models.vocabulary, width)?;
+    serve(models, ask, ask.request(models.vocabulary, width)?, &[])
+}
+
+/// Serves `ask` with rounds of these widths in turn, again and again: 1 parks the request, and the drafter sees what it
+/// missed when it goes on.
+///
+/// # Errors
+/// Those of [`run`].
+pub fn run_planned(models: Models<'_>, ask: &Ask, widths: &[Width]) -> Result<Run, Failure> {
+    let widest = widths.iter().copied().max().unwrap_or(Width::ONE);
+    let policy = WidthPolicy::new(SharedEvidence::default(), &widths.iter().copied().collect(), widest);
+    let request = ask.request(models.vocabulary, None)?;
+    serve(models, ask, Request { speculation: Speculation::Adaptive(policy), ..request }, widths)
+}
+
+fn serve(models: Models<'_>, ask: &Ask, request: Request, plan: &[Width]) -> Result<Run, Failure> {
     let mut sequence = Sequence::new(models, request)?;
     let (mut decisions, mut rounds) = (Vec::new(), Vec::new());
     let finish = loop {
+        if !plan.is_empty() && !decisions.is_empty() {
+            sequence.set_next_width(plan[rounds.len() % plan.len()]);
+        }
         match sequence.step() {
             Step::Done(finish) => break finish,
             Step::Prefill => {
@@ -250,6 +271,7 @@ pub fn counters(run: &Run, ask: &Ask) -> Check {
         kind: run.report.kind,
         family: run.report.family,
         width: run.report.width,
+        adaptive: run.report.adaptive,
         phases: run.report.phases,
         prompt_tokens: ask.prompt.len(),
         emitted: run.decisions.len(),

@@ -11,13 +11,13 @@ use mlxcel_core::{
 
 use crate::{
     At as _, Check, Failure, Scope, abandon, batch, bounds, breaches, clipping, drafting, ensure,
-    exactness::{self, block_equals_chain, same_as_classic},
+    exactness::{self, block_equals_chain, same_as_classic, same_run},
     mixed,
     pair::Pair,
     pairing::{self, Misfit},
     random::{self, RandomPair},
     rollback,
-    rounds::Ask,
+    rounds::{Ask, run, run_planned},
     say, sizes, suppressed,
     text::Prompt,
 };
@@ -279,6 +279,25 @@ pub fn clipping_of(pair: Pair, seed: u64) -> Check {
     clipping::width_bound(pair.models(), pair.drafter.as_ref(), &prompt)?;
     let pair = clipping::at_every_position(pair, &prompt, width)?;
     clipping::every_accepted_count(pair, &prompt, &widths)?;
+    Ok(())
+}
+
+/// Widths that change from round to round, with parks between them that are shorter and longer than a block, give the tokens
+/// of classic decoding.
+pub fn changing_widths_of(pair: &Pair, seed: u64) -> Check {
+    let prompt = prompt(pair, seed, 9);
+    let trained = pair.drafter.spec().trained_width.rows();
+    for (i, sampling) in exactness::settings().into_iter().take(3).enumerate() {
+        let ask = Ask { sampling, choice: seed, ..Ask::greedy(&prompt, 40) };
+        let classic = run(pair.models(), &ask, None)?;
+        for plan in [&[1, 4, 1, 2][..], &[3, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 8], &[1, 1, 1, 5, 5]] {
+            let plan: Vec<_> = plan.iter().filter_map(|&rows| Width::new(rows.min(trained))).collect();
+            let planned = run_planned(pair.models(), &ask, &plan)?;
+            let used = planned.report.widths.len();
+            ensure!(used > 1, "only widths {:?} of the plan {plan:?} were used", planned.report.widths);
+            same_run(&planned, &classic).at(format_args!("settings {i}, widths {plan:?}"))?;
+        }
+    }
     Ok(())
 }
 

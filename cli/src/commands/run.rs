@@ -1,12 +1,17 @@
 //! `mlxcel run`.
 
 use std::{
+    cell::RefCell,
     io::{self, IsTerminal as _},
     time::Instant,
 };
 
 use anyhow::Result;
-use mlxcel_core::{nn::set_threads, text::TemplateError};
+use mlxcel_core::{
+    nn::set_threads,
+    speculative::width::{EvidenceStore, PairKey, SharedEvidence},
+    text::TemplateError,
+};
 use serde_json::Value;
 
 use crate::{
@@ -39,16 +44,19 @@ pub(crate) fn run(args: RunArgs) -> Result<()> {
             return Err(Usage::new("no prompt\nhint: give one with -p, or on stdin").into());
         }
         // `/set draft on` may come.
-        let loaded = load(&args, false, notes)?;
+        let (loaded, learning) = load(&args, false, notes)?;
         note_missing_template(&args, &loaded, notes)?;
-        return interactive::converse(args, tools, &loaded);
+        let left = interactive::converse(args, tools, &loaded);
+        learning.keep();
+        return left;
     };
-    let loaded = load(&args, classic, notes)?;
+    let (loaded, learning) = load(&args, classic, notes)?;
     note_missing_template(&args, &loaded, notes)?;
     let settings = Settings::of(&args, loaded.vocabulary.end())?;
     let prompt = first_prompt(&args, &tools, &settings, &loaded, &text)?;
     let look = Look::of_stdout(args.speculation.show_speculation);
     let answered = answer(&loaded, prompt, &settings, &mut Screen::new(io::stdout().lock(), look))?;
+    learning.keep();
     if look.speculation {
         notes.line(look.legend());
     }
@@ -66,17 +74,48 @@ fn check(args: &RunArgs) -> Result<()> {
     Ok(())
 }
 
-fn load(args: &RunArgs, classic: bool, notes: Notes) -> Result<Loaded> {
+fn load(args: &RunArgs, classic: bool, notes: Notes) -> Result<(Loaded, Learning)> {
     let start = Instant::now();
     let name = args.models.model.as_deref().unwrap_or("the pair inside the program");
     notes.line(&format!("loading {name}"));
-    let loaded = Loaded::load(&args.models, &args.exactness, args.speculation.draft_block_size, classic)?;
+    let width = args.speculation.draft_block_size;
+    let mut loaded = Loaded::load(&args.models, &args.exactness, width, args.threads, classic)?;
     let seconds = start.elapsed().as_secs_f64();
     notes.line(&format!("loaded {} in {seconds:.2} s", loaded.describe()));
     if let Some(note) = exactness::note(&loaded.gate) {
         notes.line(&note);
     }
-    Ok(loaded)
+    let learning = Learning::open(args, &loaded);
+    loaded.evidence = learning.evidence();
+    Ok((loaded, learning))
+}
+
+/// What is learned of a pair's widths, from one run to the next.
+struct Learning {
+    store: RefCell<EvidenceStore>,
+    key: Option<PairKey>,
+}
+
+impl Learning {
+    fn open(args: &RunArgs, loaded: &Loaded) -> Self {
+        let speculation = &args.speculation;
+        let folder = speculation.draft_evidence.clone().or_else(EvidenceStore::user_folder);
+        let folder = folder.filter(|_| !speculation.no_draft_evidence);
+        Self { store: RefCell::new(EvidenceStore::new(folder)), key: loaded.key.clone() }
+    }
+
+    fn evidence(&self) -> SharedEvidence {
+        self.key.as_ref().map(|key| self.store.borrow_mut().evidence(key)).unwrap_or_default()
+    }
+
+    /// Evidence that cannot be kept is no reason to fail.
+    fn keep(&self) {
+        if let Some(key) = &self.key
+            && let Err(error) = self.store.borrow().keep(key)
+        {
+            tracing::debug!("what was learned of block widths is not kept: {error}");
+        }
+    }
 }
 
 fn note_missing_template(args: &RunArgs, loaded: &Loaded, notes: Notes) -> Result<()> {

@@ -8,7 +8,7 @@ pub(super) const HELP: &str = "\
 /set [NAME [VALUE]]  change a setting: temp, top-p, top-k, min-p, repetition-penalty, presence-penalty,
                      frequency-penalty, logit-bias (ID=VALUE,... or none), seed (a number or none), max-tokens,
                      min-tokens, stop (a text, a JSON list, or none), ignore-eos (on, off), draft-block-size,
-                     draft (on, off); without VALUE, show it; without NAME, show them all
+                     draft-width (adaptive, fixed), draft (on, off); without VALUE, show it; without NAME, show them all
 /stats               what the last answer cost, and what speculation gave
 /exit                leave (also Ctrl-D)
 A line that ends with \\ goes on in the next one; so does everything between \"\"\" and \"\"\".

@@ -8,7 +8,10 @@ use mlxcel_core::{
 };
 use serde_json::Value;
 
-use crate::{args::RunArgs, values};
+use crate::{
+    args::{DraftWidth, RunArgs},
+    values,
+};
 
 /// The word for a setting that is left out.
 const NONE: &str = "none";
@@ -55,6 +58,10 @@ fn all(args: &RunArgs) -> Vec<(&'static str, String)> {
         ),
         ("ignore-eos", on(args.ignore_eos)),
         ("draft-block-size", or(width, "what the drafter says")),
+        (
+            "draft-width",
+            if args.speculation.draft_width == DraftWidth::Fixed { "fixed" } else { "adaptive" }.to_owned(),
+        ),
         ("draft", on(!args.speculation.no_draft)),
     ]
 }
@@ -99,6 +106,13 @@ pub(super) fn set(
             let drafter = drafter.ok_or_else(|| refused("there is no drafter".to_owned()))?;
             check_width("draft-block-size", width, drafter).map_err(|error| error.to_string())?;
             changed.speculation.draft_block_size = Some(width);
+        }
+        "draft-width" => {
+            changed.speculation.draft_width = match value {
+                "adaptive" => DraftWidth::Adaptive,
+                "fixed" => DraftWidth::Fixed,
+                _ => return Err(refused("expected adaptive or fixed".to_owned())),
+            };
         }
         "draft" => {
             let on = switch(value).map_err(refused)?;
@@ -207,6 +221,7 @@ mod tests {
             ("stop", r#"[""]"#),
             ("ignore-eos", "yes"),
             ("draft-block-size", "4"),
+            ("draft-width", "wide"),
             ("draft", "on"),
             ("temperature", "1"),
         ] {

@@ -22,7 +22,7 @@ fn stats(ended: &Ended) -> Value {
 #[test]
 fn a_prompt_and_its_answer() {
     let _filtered = filtered();
-    let ended = answer(&["-p", "def fibonacci(n):", "-n", "24", "--seed", "7"]);
+    let ended = answer(&["-p", "def fibonacci(n):", "-n", "24", "--seed", "7", "--draft-width", "fixed"]);
     insta::assert_snapshot!(ended.all());
 }
 
@@ -35,7 +35,8 @@ fn the_drafter_does_not_change_the_answer() {
             let fixed = ["-p", "What is a compiler?", "-n", "40", "--stats", "json", "--quiet"];
             answer(&[&fixed, sampling, more].concat())
         };
-        let (speculative, classic) = (run(&["--draft-block-size", "5"]), run(&["--no-draft"]));
+        let (speculative, classic) =
+            (run(&["--draft-block-size", "5", "--draft-width", "fixed"]), run(&["--no-draft"]));
         assert_eq!(speculative.stdout, classic.stdout);
         let (speculative, classic) = (stats(&speculative), stats(&classic));
         assert_eq!(speculative["tokens"], classic["tokens"]);
@@ -85,7 +86,7 @@ fn a_model_without_template_continues_the_prompt() {
 
 #[test]
 fn accepted_tokens_are_marked() {
-    let arguments = ["--raw", "-p", "def main():", "-n", "24"];
+    let arguments = ["--raw", "-p", "def main():", "-n", "24", "--draft-width", "fixed"];
     let plain = answer(&arguments);
     let marked = answer(&[&arguments[..], &["--show-speculation"]].concat());
     assert!(marked.stdout.contains('⟦') && marked.stdout.contains('⟧'), "{}", marked.stdout);
@@ -181,4 +182,25 @@ fn the_template_gets_tools_and_variables() {
     let plain = tokens(&[]);
     assert!(tokens(&["--tools", &tools]) > plain);
     assert!(tokens(&["--chat-template-kwargs", r#"{"style": "with some style, please"}"#]) > plain);
+}
+
+/// Costs decide the widths, never the tokens; what was learned is kept where the user says, and nowhere else.
+#[test]
+fn widths_that_are_chosen_do_not_change_the_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let evidence = folder.path().join("evidence");
+    let files = || std::fs::read_dir(&evidence).map_or(0, Iterator::count);
+    let arguments =
+        ["-p", "What is a compiler?", "-n", "96", "--temp", "0.7", "--seed", "5", "--stats", "json", "-q"];
+    let run = |more: &[&str]| answer(&[&arguments, more].concat());
+    let classic = run(&["--no-draft"]);
+    let cold = run(&["--no-draft-evidence"]);
+    assert_eq!((cold.stdout.as_str(), files()), (classic.stdout.as_str(), 0));
+    for _ in 0..2 {
+        let kept = run(&["--draft-evidence", evidence.to_str().unwrap()]);
+        assert_eq!((kept.stdout.as_str(), files()), (classic.stdout.as_str(), 1));
+        let stats = stats(&kept);
+        let rounds: u64 = stats["widths"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum();
+        assert_eq!((&stats["rounds"], &stats["seed"]), (&rounds.into(), &5.into()), "{stats}");
+    }
 }

@@ -28,6 +28,8 @@ pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mlxcel"));
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.current_dir("/");
+    // No file can be made there: tests neither read nor leave what runs teach.
+    command.env("MLXCEL_DRAFT_EVIDENCE", "/dev/null/widths");
     command.env("HF_HUB_CACHE", "/nonexistent/hub").env_remove("NO_COLOR");
     command
 }

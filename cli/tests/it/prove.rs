@@ -60,9 +60,9 @@ fn on_mlx_the_verdicts_hold_and_are_kept() {
     };
     let classic = answer(&["--no-draft"]);
     assert!(!fs::exists(folder.path("cache")).unwrap(), "classic decoding needs no verdicts");
-    let first = answer(&["--draft-block-size", "4"]);
+    let first = answer(&["--draft-width", "fixed", "--draft-block-size", "4"]);
     assert!(first.stderr.contains("(probed in "), "{}", first.stderr);
-    let again = answer(&["--draft-block-size", "4"]);
+    let again = answer(&["--draft-width", "fixed", "--draft-block-size", "4"]);
     assert!(again.stderr.contains("(known from before)"), "{}", again.stderr);
     let stats: Value = serde_json::from_str(again.stderr.lines().last().unwrap()).unwrap();
     let (decline, used) = (&stats["decline"], stats["width"] == 4);
@@ -70,7 +70,7 @@ fn on_mlx_the_verdicts_hold_and_are_kept() {
     for speculative in [first, again] {
         assert_eq!(speculative.stdout, classic.stdout);
     }
-    let allowed = answer(&["--draft-block-size", "4", "--allow-inexact"]);
+    let allowed = answer(&["--draft-width", "fixed", "--draft-block-size", "4", "--allow-inexact"]);
     let stats: Value = serde_json::from_str(allowed.stderr.lines().last().unwrap()).unwrap();
     assert_eq!(stats["decline"], Value::Null);
     assert_eq!(stats["inexact"].is_null(), used, "what was passed over is said: {stats}");

@@ -28,6 +28,7 @@ impl ScriptedDrafter {
             hidden: HIDDEN,
             mask_token: TokenId(0),
             trained_width: trained,
+            reach: None,
             default_width: trained,
         };
         Self { spec, script, keys: keys() }

@@ -20,6 +20,8 @@ pub struct DrafterSpec {
     pub mask_token: TokenId,
     /// The width it was trained for: larger ones are refused.
     pub trained_width: Width,
+    /// Rows of its context that a block sees at most; `None` if it sees all of them.
+    pub reach: Option<usize>,
     /// The width to start with.
     pub default_width: Width,
 }
@@ -45,6 +47,11 @@ impl DrafterContext {
     /// Committed rows observed.
     pub fn len(&self) -> usize {
         self.layers.first().map_or(0, KvState::len)
+    }
+
+    /// Takes `rows` rows as observed that no later block sees: as many as a block sees follow at once.
+    pub(crate) fn skip(&mut self, rows: usize) -> Result<()> {
+        self.layers.iter_mut().try_for_each(|layer| layer.skip(rows))
     }
 
     /// Whether nothing was observed.

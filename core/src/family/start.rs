@@ -152,6 +152,7 @@ mod tests {
             hidden: 8,
             mask_token: TokenId(0),
             trained_width: width(16),
+            reach: None,
             default_width: width(8),
         };
         for rows in [1, 2, 16] {

@@ -71,8 +71,12 @@ pub fn generate(
             Step::Done(finish) => return Ok(done(&sequence, Some(finish))),
             Step::Prefill => {
                 let output = forward(models.target, &mut [sequence.prefill_segment()])?;
+                // The policy is told the time of the prompt by the report.
+                output.logits.iter().try_for_each(Tensor::eval)?;
+                let forwarded = start.elapsed();
+                sequence.report_mut().prefill_time += forwarded;
                 let decisions = sequence.prefilled(output)?;
-                sequence.report_mut().prefill_time += start.elapsed();
+                sequence.report_mut().prefill_time += start.elapsed().saturating_sub(forwarded);
                 match decisions.as_slice() {
                     [] => on_event(Event::Prefilled),
                     decisions => on_event(Event::Tokens { decisions, accepted: 0 }),

@@ -13,6 +13,8 @@ mod report;
 mod request;
 mod sequence;
 mod synthetic;
+mod unseen;
+pub mod width;
 
 pub(crate) use prefill::next_chunk;
 

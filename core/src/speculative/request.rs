@@ -1,5 +1,6 @@
 //! What a request asks for.
 
+use super::width::WidthPolicy;
 use crate::{TokenId, Width, sampling::CheckedSettings};
 
 /// One request: a prompt, how to decide tokens, and when to stop.
@@ -23,12 +24,14 @@ pub struct Request {
 }
 
 /// Whether and how wide a request speculates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Speculation {
     /// Not at all.
     Off,
     /// Blocks of this many rows, fewer near the end of the answer or of the context.
     Fixed(Width),
+    /// Blocks as wide as pays, up to the policy's ceiling; width 1 where none does.
+    Adaptive(WidthPolicy),
 }
 
 /// Sees the emitted tokens in order, before they are committed.

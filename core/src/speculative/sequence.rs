@@ -6,8 +6,11 @@ use std::{
 };
 
 use super::{
-    Decline, Finish, Models, Phase, Report, Request, Speculation, Watch, chooser::Chooser,
+    Decline, Finish, Models, Phase, Phases, Report, Request, Speculation, Watch,
+    chooser::Chooser,
     prefill::next_chunk,
+    unseen::Unseen,
+    width::{Outcome, Situation, WidthPolicy},
 };
 use crate::{
     Error, Kept, Position, Result, TokenId, Width,
@@ -53,6 +56,12 @@ pub struct Sequence {
     block: Vec<TokenId>,
     /// Proposals the drafter was asked for.
     asked: usize,
+    /// Rows of the next block, if the context and the budget leave room.
+    next: Width,
+    /// What the driver spent since the last round.
+    since: Phases,
+    /// Rows that the drafter observed since the last round.
+    observed: usize,
     finish: Option<Finish>,
     report: Report,
 }
@@ -61,9 +70,26 @@ pub struct Sequence {
 struct Drafting {
     context: DrafterContext,
     taps: Vec<usize>,
-    width: Width,
-    /// Taps of committed rows that the drafter has not seen, in order.
-    unseen: Vec<Tensor>,
+    widths: Widths,
+    /// Taps of committed rows that the drafter has not seen.
+    unseen: Unseen,
+}
+
+/// How the widths of a request come about.
+enum Widths {
+    /// The same for all rounds with room for it.
+    Fixed(Width),
+    /// Chosen before each round.
+    Adaptive(WidthPolicy),
+}
+
+impl Widths {
+    fn widest(&self) -> Width {
+        match self {
+            Self::Fixed(width) => *width,
+            Self::Adaptive(policy) => policy.widest(),
+        }
+    }
 }
 
 impl Sequence {
@@ -84,7 +110,8 @@ impl Sequence {
         };
         let drafting = match drafting(drafter, gate, &request)? {
             Ok(drafting) => {
-                report.width = Some(drafting.width);
+                report.width = Some(drafting.widths.widest());
+                report.adaptive = matches!(drafting.widths, Widths::Adaptive(_));
                 Some(drafting)
             }
             Err(decline) => {
@@ -92,7 +119,7 @@ impl Sequence {
                 None
             }
         };
-        let slack = drafting.as_ref().map_or(Width::ONE, |drafting| drafting.width);
+        let slack = drafting.as_ref().map_or(Width::ONE, |drafting| drafting.widths.widest());
         let sampler = Sampler::new(request.sampling, request.choice, Arc::clone(vocabulary));
         Ok(Self {
             state: target.new_state(slack),
@@ -107,6 +134,9 @@ impl Sequence {
             vocab: spec.vocab,
             block: Vec::new(),
             asked: 0,
+            next: Width::ONE,
+            since: Phases::default(),
+            observed: 0,
             finish: (request.max_tokens == 0).then_some(Finish::MaxTokens),
             report,
         })
@@ -121,6 +151,8 @@ impl Sequence {
             return Step::Prefill;
         }
         match &self.drafting {
+            // A parked request observes when it goes on, not before.
+            Some(Drafting { widths: Widths::Adaptive(_), .. }) if self.next == Width::ONE => Step::Round,
             Some(drafting) if !drafting.unseen.is_empty() => Step::Observe,
             _ => Step::Round,
         }
@@ -146,29 +178,30 @@ impl Sequence {
         let decision = self.chooser.decide(&logits.to_host()?)?;
         self.finish = self.finish_after(decision.token);
         self.report.emitted = 1;
+        if let Some(Drafting { widths: Widths::Adaptive(policy), .. }) = &mut self.drafting {
+            policy.prefilled(self.prompt.len(), self.report.prefill_time.as_secs_f64());
+        }
+        self.plan();
         Ok(vec![decision])
     }
 
     /// Committed rows that the drafter has not seen; after it took them, call [`Self::observed`].
     pub fn observe_jobs(&mut self) -> Vec<Observe<'_>> {
-        let Some(drafting) = &mut self.drafting else { return Vec::new() };
-        let start = Position(drafting.context.len());
-        // Rows that follow each other are one job: the drafter's products take them together.
-        if drafting.unseen.len() > 1
-            && let Ok(joined) = Tensor::concat_rows(&drafting.unseen)
-        {
-            drafting.unseen = vec![joined];
+        let Some(Drafting { context, unseen, .. }) = &mut self.drafting else { return Vec::new() };
+        let Some((skipped, taps)) = unseen.joined() else { return Vec::new() };
+        // A context that cannot skip is refused by the drafter: its rows are not where they should be.
+        if context.skip(skipped).is_err() {
+            tracing::warn!("the drafter's context cannot skip {skipped} rows");
         }
-        let context = &mut drafting.context;
-        drafting.unseen.first().map(|taps| Observe { context, taps, start }).into_iter().collect()
+        let start = Position(context.len());
+        vec![Observe { context, taps, start }]
     }
 
-    /// The drafter took the jobs of [`Self::observe_jobs`]. Rows that could not be joined to those come next.
+    /// The drafter took the jobs of [`Self::observe_jobs`].
     pub fn observed(&mut self) {
-        if let Some(drafting) = &mut self.drafting
-            && !drafting.unseen.is_empty()
-        {
-            drafting.unseen.remove(0);
+        if let Some(drafting) = &mut self.drafting {
+            self.observed += drafting.unseen.rows();
+            drafting.unseen.clear();
         }
     }
 
@@ -178,7 +211,7 @@ impl Sequence {
         let anchor = *self.chooser.emitted().last().ok_or(Error::EmptySegment)?;
         self.block.clear();
         self.block.push(anchor);
-        let width = self.width();
+        let width = self.next_width();
         self.note_reach();
         self.asked = width.proposals();
         let position = Position(self.prompt.len() + self.chooser.emitted().len() - 1);
@@ -245,12 +278,14 @@ impl Sequence {
         }
         self.spent(Phase::Decide, start.elapsed());
         let start = Instant::now();
-        self.commit(Kept(decisions.len()), output.taps)?;
+        let outcome = self.commit(Kept(decisions.len()), output.taps)?;
         self.spent(Phase::Commit, start.elapsed());
+        self.learn(&outcome);
+        self.plan();
         Ok(decisions)
     }
 
-    fn commit(&mut self, kept: Kept, taps: Option<Tensor>) -> Result<()> {
+    fn commit(&mut self, kept: Kept, taps: Option<Tensor>) -> Result<Outcome> {
         // Row i of the block is token i − 1 of those emitted, so as many rows stay as tokens were emitted; the last
         // of them was accepted only if it was proposed.
         let accepted = (1..self.block.len())
@@ -262,7 +297,77 @@ impl Sequence {
         self.report.round(width, accepted);
         self.report.emitted += kept.0;
         self.state.eval()?;
-        self.keep_taps(taps, Some(kept))
+        self.keep_taps(taps, Some(kept))?;
+        // A row that was decided and whose proposal is not among the accepted ones refused it.
+        let refused = accepted < width.proposals() && accepted < kept.0;
+        Ok(Outcome { width, accepted, refused, emitted: kept.0 })
+    }
+
+    /// What the round tells the policy. Its times count only if the driver measured it alone.
+    fn learn(&mut self, outcome: &Outcome) {
+        let (since, observed) = (std::mem::take(&mut self.since), std::mem::take(&mut self.observed));
+        let Some(Drafting { widths: Widths::Adaptive(policy), .. }) = &mut self.drafting else { return };
+        let seconds = |phases: &[Phase]| phases.iter().map(|&phase| since[phase].as_secs_f64()).sum::<f64>();
+        let observing = seconds(&[Phase::Observe]);
+        // Rows of the round before belong to the round; those of a prompt or of a parked stretch do not.
+        let usual = observed <= policy.widest().rows();
+        if !usual {
+            policy.observed(observed, observing);
+        }
+        if since[Phase::Verify] > Duration::ZERO {
+            let mut evidence = policy.evidence().lock();
+            let target = seconds(&[Phase::Verify, Phase::Decide, Phase::Commit]);
+            evidence.verified(outcome.width.rows(), target);
+            if outcome.width > Width::ONE {
+                let drafting = seconds(&[Phase::Draft]) + if usual { observing } else { 0.0 };
+                evidence.drafted(outcome.width.proposals(), drafting);
+            }
+        }
+        policy.round(outcome);
+        if self.report.decline.is_none() && self.report.proposed == 0 {
+            self.report.decline = Some(Decline::NotWorthwhile);
+        }
+    }
+
+    /// Chooses the width of the next round, and lets go of what the drafter would need when there will be none.
+    fn plan(&mut self) {
+        let at = self.situation();
+        let Some(drafting) = &mut self.drafting else { return };
+        self.next = match &mut drafting.widths {
+            Widths::Fixed(width) => *width,
+            Widths::Adaptive(policy) if self.finish.is_none() => policy.choose(&at),
+            Widths::Adaptive(_) => Width::ONE,
+        };
+        let Widths::Adaptive(policy) = &drafting.widths else { return };
+        if self.next == Width::ONE && (drafting.unseen.is_lost() || policy.is_hopeless(&at)) {
+            self.drafting = None;
+        }
+    }
+
+    /// Where the request stands, for a policy that looks at several.
+    pub fn situation(&self) -> Situation {
+        let emitted = self.chooser.emitted().len();
+        let remaining = self.max_tokens.saturating_sub(emitted);
+        let room = self.room - self.context();
+        let backlog = self.drafting.as_ref().map_or(0, |drafting| drafting.unseen.rows());
+        Situation { room: room.min(remaining), remaining, emitted, backlog }
+    }
+
+    /// The policy that chooses the widths, if they are chosen.
+    pub fn policy(&self) -> Option<&WidthPolicy> {
+        match &self.drafting {
+            Some(Drafting { widths: Widths::Adaptive(policy), .. }) => Some(policy),
+            _ => None,
+        }
+    }
+
+    /// Takes the width of the next round from whoever chooses those of several sequences together; without an adaptive
+    /// policy nothing changes. Call it between rounds.
+    pub fn set_next_width(&mut self, width: Width) {
+        if let Some(Drafting { widths: Widths::Adaptive(policy), .. }) = &mut self.drafting {
+            self.next = policy.widths().at_most(width.rows());
+            policy.chosen(self.next);
+        }
     }
 
     /// The drafter cannot go on: the rest of the answer is decoded classically.
@@ -273,8 +378,13 @@ impl Sequence {
     }
 
     /// Adds time that the driver spent on a phase for this sequence.
+    ///
+    /// A driver that forwards this sequence alone adds what it measures of each phase, [`Phase::Verify`] before
+    /// [`Self::decide`]: the width policy learns its costs from that. One that forwards several together leaves the
+    /// verify phase out and tells the evidence itself.
     pub fn spent(&mut self, phase: Phase, time: Duration) {
         self.report.phases[phase] += time;
+        self.since[phase] += time;
     }
 
     /// Drops the round under way, after a failed forward: the state is what it was before.
@@ -316,17 +426,17 @@ impl Sequence {
 
     /// Rows of the next block: no more than tokens may still be emitted, than the context has room for, and a width that
     /// may run.
-    fn width(&self) -> Width {
-        let Some(drafting) = &self.drafting else { return Width::ONE };
-        let budget = self.max_tokens - self.chooser.emitted().len();
-        let room = self.room - self.context();
-        let most = Width::new(drafting.width.rows().min(budget).min(room)).unwrap_or(Width::ONE);
+    pub fn next_width(&self) -> Width {
+        if self.drafting.is_none() {
+            return Width::ONE;
+        }
+        let most = Width::new(self.next.rows().min(self.situation().room)).unwrap_or(Width::ONE);
         self.gate.widest(most, self.context())
     }
 
     /// Says in the report when no width but 1 may run at this length, as when the context has grown past what was probed.
     fn note_reach(&mut self) {
-        let Some(width) = self.drafting.as_ref().map(|drafting| drafting.width) else { return };
+        let Some(width) = self.drafting.as_ref().map(|drafting| drafting.widths.widest()) else { return };
         let refused = self.gate.widest(width, self.context()) == Width::ONE;
         let refusal = self.gate.check(width, self.context()).err().filter(|_| refused);
         self.report.decline = refusal.map(Decline::Exactness);
@@ -358,8 +468,7 @@ impl Sequence {
             None => taps,
         };
         taps.eval()?;
-        drafting.unseen.push(taps);
-        Ok(())
+        drafting.unseen.push(taps)
     }
 }
 
@@ -382,7 +491,12 @@ fn drafting(
     gate: &Gate,
     request: &Request,
 ) -> Result<Result<Drafting, Decline>> {
-    let Speculation::Fixed(width) = request.speculation else { return Ok(Err(Decline::Requested)) };
+    let mut widths = match &request.speculation {
+        Speculation::Off => return Ok(Err(Decline::Requested)),
+        Speculation::Fixed(width) => Widths::Fixed(*width),
+        Speculation::Adaptive(policy) => Widths::Adaptive(policy.clone()),
+    };
+    let width = widths.widest();
     let Some(drafter) = drafter else { return Ok(Err(Decline::NoDrafter)) };
     if width == Width::ONE {
         return Ok(Err(Decline::WidthOne));
@@ -394,7 +508,24 @@ fn drafting(
     match gate.check(width, request.prompt.len()) {
         // A context that was not probed may be before the first round.
         Ok(()) | Err(Refusal::Beyond { .. }) => {}
-        Err(refusal) => return Ok(Err(Decline::Exactness(refusal))),
+        Err(refusal) if matches!(widths, Widths::Fixed(_)) => {
+            return Ok(Err(Decline::Exactness(refusal)));
+        }
+        Err(refusal) => {
+            if gate.widest(width, request.prompt.len()) == Width::ONE {
+                return Ok(Err(Decline::Exactness(refusal)));
+            }
+        }
     }
-    Ok(Ok(Drafting { context: drafter.new_context(), taps: spec.taps.clone(), width, unseen: Vec::new() }))
+    if let Widths::Adaptive(policy) = &mut widths {
+        policy.keep(|width| {
+            !matches!(gate.check(width, 0), Err(Refusal::Differs(_) | Refusal::NotProbed { .. }))
+        });
+        let (room, backlog) = (request.max_tokens, request.prompt.len());
+        if policy.is_hopeless(&Situation { room, remaining: room, emitted: 0, backlog }) {
+            return Ok(Err(Decline::NotWorthwhile));
+        }
+    }
+    let unseen = Unseen::new(spec.reach);
+    Ok(Ok(Drafting { context: drafter.new_context(), taps: spec.taps.clone(), widths, unseen }))
 }

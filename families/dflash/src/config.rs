@@ -73,6 +73,11 @@ pub struct Config {
 pub(crate) const ROPE_THETA: f64 = 1e7;
 
 impl Config {
+    /// Rows of the context that a block sees at most; `None` if some layer sees all of them.
+    pub(crate) fn reach(&self) -> Option<usize> {
+        self.masks.iter().map(|mask| mask.reach()).try_fold(0, |most, reach| Some(most.max(reach?)))
+    }
+
     /// Reads `config.json`; fields of the drafter's own may lie in `dflash_config`. Absent fields are those of DFlash, but
     /// for the base of the rotation, which is `rope_theta` then.
     pub fn read(json: &Json, rope_theta: f64) -> Result<Self> {

@@ -42,6 +42,7 @@ impl DFlash {
             hidden: config.hidden,
             mask_token: config.mask_token,
             trained_width,
+            reach: config.reach(),
             default_width: trained_width.min(default_width),
         };
         check_pairing(&spec, bound.spec, config.target_layers, config.vocab)?;

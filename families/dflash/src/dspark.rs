@@ -50,6 +50,7 @@ pub(crate) fn load(
         hidden: config.hidden,
         mask_token: config.mask_token,
         trained_width,
+        reach: config.reach(),
         default_width: trained_width.min(Width::EIGHT),
     };
     check_pairing(&spec, bound.spec, config.target_layers, config.vocab)?;

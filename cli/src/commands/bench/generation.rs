@@ -7,7 +7,10 @@ use mlxcel_core::{
     TokenId, Width,
     family::Drafter,
     sampling::SamplingSettings,
-    speculative::{Generated, Models, Report, Request, Speculation, Synthetic, generate},
+    speculative::{
+        Generated, Models, Report, Request, Speculation, Synthetic, generate,
+        width::{SharedEvidence, WidthPolicy, WidthSet},
+    },
 };
 use serde_json::{Value, json};
 
@@ -21,9 +24,10 @@ pub(super) struct Generation {
     arms: Vec<Arm>,
 }
 
-/// One fixed width.
+/// A way to choose the width.
 struct Arm {
-    width: Width,
+    /// `None` for widths chosen by what is measured.
+    width: Option<Width>,
     times: Samples,
     report: Report,
 }
@@ -63,22 +67,37 @@ pub(super) fn measure(
         drafter
     };
     let widths = widths.iter().copied().filter(|&width| width > Width::ONE);
-    let mut arms: Vec<Arm> =
-        widths.map(|width| Arm { width, times: Samples::default(), report: Report::default() }).collect();
+    let mut arms: Vec<Arm> = widths
+        .map(Some)
+        .chain([None])
+        .map(|width| Arm { width, times: Samples::default(), report: Report::default() })
+        .collect();
+    let trained = drafter.spec().trained_width;
+    let evidence = SharedEvidence::default();
+    let adaptive = || {
+        let policy = WidthPolicy::new(evidence.clone(), &WidthSet::up_to(trained), trained);
+        Speculation::Adaptive(policy)
+    };
     let mut classic = Samples::default();
     for _ in 0..args.repeat {
         classic.push(run(None, Speculation::Off)?.report.decode_time);
         for arm in &mut arms {
-            let generated = run(Some(drafter.as_ref()), Speculation::Fixed(arm.width))
-                .with_context(|| format!("width {}", arm.width))?;
+            let speculation = arm.width.map_or_else(adaptive, Speculation::Fixed);
+            let generated = run(Some(drafter.as_ref()), speculation).with_context(|| arm.name())?;
             if generated.tokens != expected {
-                bail!("width {} emitted other tokens than classic decoding", arm.width);
+                bail!("{} emitted other tokens than classic decoding", arm.name());
             }
             arm.times.push(generated.report.decode_time);
             arm.report = generated.report;
         }
     }
     Ok(Generation { tokens: args.tokens, synthetic, classic, arms })
+}
+
+impl Arm {
+    fn name(&self) -> String {
+        self.width.map_or("the adaptive policy".to_owned(), |width| format!("width {width}"))
+    }
 }
 
 impl Generation {
@@ -96,7 +115,8 @@ impl Generation {
             writeln!(text, "     1  {:>17.1}  {:>10.2}  {:>11.2}", self.rate(self.classic.min()), 1.0, 1.0);
         for arm in &self.arms {
             let (rate, ratio) = (self.rate(arm.times.min()), self.classic.min() / arm.times.min());
-            let (rows, per_round) = (arm.width.rows(), arm.report.tokens_per_round());
+            let rows = arm.width.map_or("auto".to_owned(), |width| width.to_string());
+            let per_round = arm.report.tokens_per_round();
             let declined = arm.report.decline.map(|decline| format!("  {decline}")).unwrap_or_default();
             let _ = writeln!(text, "  {rows:>4}  {rate:>17.1}  {per_round:>10.2}  {ratio:>11.2}{declined}");
         }
@@ -106,7 +126,8 @@ impl Generation {
     pub(super) fn json(&self) -> Value {
         let arm = |arm: &Arm| {
             json!({
-                "width": arm.width.rows(),
+                "width": arm.width.map(Width::rows),
+                "widths": arm.report.widths,
                 "min_seconds": arm.times.min(),
                 "median_seconds": arm.times.median(),
                 "decline": arm.report.decline.map(|decline| decline.to_string()),

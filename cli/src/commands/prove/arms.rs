@@ -100,8 +100,7 @@ pub(super) fn compare(
 fn one(loaded: &Loaded, prompt: &Prompt, setting: &Setting, args: &ProveArgs) -> Result<Compared> {
     let models = loaded.models();
     let width = args.speculation.draft_block_size;
-    let width = width.or_else(|| models.drafter.map(|drafter| drafter.spec().default_width));
-    let speculation = width.map_or(Speculation::Off, Speculation::Fixed);
+    let speculation = || width.map_or_else(|| loaded.adaptive(None), Speculation::Fixed);
     let answer = |speculation| answer(models, loaded, prompt, setting, args.max_tokens, speculation);
     // Not counted: what is touched for the first time.
     let expected = answer(Speculation::Off)?.tokens;
@@ -117,9 +116,9 @@ fn one(loaded: &Loaded, prompt: &Prompt, setting: &Setting, args: &ProveArgs) ->
         // Who goes first has the colder caches, so it is not always the same one.
         let (classic, speculative) = if repeat % 2 == 0 {
             let classic = answer(Speculation::Off)?;
-            (classic, answer(speculation)?)
+            (classic, answer(speculation())?)
         } else {
-            let speculative = answer(speculation)?;
+            let speculative = answer(speculation())?;
             (answer(Speculation::Off)?, speculative)
         };
         if classic.tokens != expected {

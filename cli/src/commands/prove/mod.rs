@@ -30,7 +30,8 @@ pub(crate) fn prove(args: &ProveArgs) -> Result<()> {
     }
     let settings = arms::settings(args)?;
     let prompts = prompts::read(args.prompts.as_deref())?;
-    let loaded = Loaded::load(&args.models, &args.exactness, args.speculation.draft_block_size, false)?;
+    let width = args.speculation.draft_block_size;
+    let loaded = Loaded::load(&args.models, &args.exactness, width, args.threads, false)?;
     let notes = Notes { quiet: false };
     if let Some(note) = exactness::note(&loaded.gate) {
         notes.line(&note);

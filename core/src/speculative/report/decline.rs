@@ -13,6 +13,8 @@ pub enum Decline {
     Requested,
     /// The width is 1.
     WidthOne,
+    /// By what is known, no block wider than 1 pays.
+    NotWorthwhile,
     /// The drafter failed on the way; the log says how.
     DrafterFailed,
     /// The width is not known to give the tokens of classic decoding.
@@ -26,6 +28,7 @@ impl Decline {
             Self::NoDrafter => "no_drafter",
             Self::Requested => "requested",
             Self::WidthOne => "width_one",
+            Self::NotWorthwhile => "not_worthwhile",
             Self::DrafterFailed => "drafter_failed",
             Self::Exactness(_) => "exactness",
         }
@@ -38,6 +41,7 @@ impl fmt::Display for Decline {
             Self::NoDrafter => "no drafter is loaded",
             Self::Requested => "speculation is switched off",
             Self::WidthOne => "the block size is 1",
+            Self::NotWorthwhile => "it would not pay",
             Self::DrafterFailed => "the drafter failed",
             Self::Exactness(refusal) => return write!(f, "exactness: {refusal}"),
         })

@@ -38,6 +38,8 @@ pub struct Report {
     /// The width that the request may use at most; rounds near the end of an answer are narrower. `None` for a request
     /// that does not speculate.
     pub width: Option<Width>,
+    /// Whether the widths are chosen by what is measured.
+    pub adaptive: bool,
     /// Rounds by width.
     pub widths: BTreeMap<usize, usize>,
     /// Why the request was served classically, if it was.

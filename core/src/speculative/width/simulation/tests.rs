@@ -1,0 +1,120 @@
+//! The bounds of the policy, over 400 runs each.
+
+use super::*;
+use crate::speculative::width::SharedEvidence;
+
+const RUNS: u64 = 400;
+const PROMPT: usize = 128;
+
+fn widths() -> WidthSet {
+    WidthSet::up_to(Width::new(16).unwrap())
+}
+
+fn world(machine: &str, acceptance: &str) -> World {
+    pair(machine, acceptance).unwrap()
+}
+
+/// Tokens per time.
+fn rate(rounds: &[Round]) -> f64 {
+    let tokens: usize = rounds.iter().map(|round| round.emitted).sum();
+    tokens as f64 / rounds.iter().map(|round| round.time).sum::<f64>()
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// The mean over all runs of the rate of rounds 65 to 512, of the best fixed width's, from a cold start.
+fn settled(world: &World) -> f64 {
+    let best = world.best_rate(&widths());
+    let rates = (0..RUNS).map(|seed| {
+        let end = End::Rounds(512);
+        rate(&request(world, None, &SharedEvidence::default(), &widths(), PROMPT, end, seed)[64..]) / best
+    });
+    mean(&rates.collect::<Vec<_>>())
+}
+
+/// The same from 64 rounds after a drift at round 256 on.
+fn drifted(before: &World, after: &World) -> f64 {
+    let best = after.best_rate(&widths());
+    let rates = (0..RUNS).map(|seed| {
+        let end = End::Rounds(256 + 512);
+        let drift = Some((256, after));
+        let rounds = request(before, drift, &SharedEvidence::default(), &widths(), PROMPT, end, seed);
+        rate(&rounds[256 + 64..]) / best
+    });
+    mean(&rates.collect::<Vec<_>>())
+}
+
+/// Speed of classic decoding that an answer of `tokens` has, after `earlier` answers of 256: mean and 5th percentile.
+fn against_classic(world: &World, tokens: usize, earlier: u64) -> (f64, f64) {
+    let mut ratios: Vec<f64> = (0..RUNS)
+        .map(|seed| {
+            let evidence = SharedEvidence::default();
+            let run =
+                |tokens, seed| request(world, None, &evidence, &widths(), PROMPT, End::Tokens(tokens), seed);
+            for answer in 0..earlier {
+                run(256, seed + (answer + 1) * 1_000_003);
+            }
+            // The prompt gives the first token.
+            (tokens - 1) as f64 / run(tokens, seed).iter().map(|round| round.time).sum::<f64>()
+        })
+        .collect();
+    ratios.sort_by(f64::total_cmp);
+    (mean(&ratios), ratios[ratios.len() / 20])
+}
+
+#[test]
+fn the_best_width_is_found() {
+    for (machine, acceptance) in [
+        ("cpu 4 bit", "code"),
+        ("cpu 8 bit", "docs"),
+        ("gpu new", "loop"),
+        ("gpu new", "chat"),
+        ("toy", "chat"),
+    ] {
+        let world = world(machine, acceptance);
+        let part = settled(&world);
+        assert!(part >= 0.95, "{}: {part:.3} of the best fixed width", world.name);
+    }
+}
+
+#[test]
+fn a_drift_is_followed() {
+    for (machine, before, after) in
+        [("cpu 8 bit", "loop", "docs"), ("gpu new", "chat", "code"), ("cpu 4 bit", "code", "misfit")]
+    {
+        let part = drifted(&world(machine, before), &world(machine, after));
+        assert!(part >= 0.95, "{machine}, {before} to {after}: {part:.3} of the best fixed width");
+    }
+}
+
+#[test]
+fn where_speculation_loses_it_costs_little() {
+    for (machine, acceptance) in
+        [("toy", "chat"), ("toy", "docs"), ("gpu old", "misfit"), ("cpu 4 bit", "misfit")]
+    {
+        let world = world(machine, acceptance);
+        assert!(world.best_rate(&widths()) < 1.0 + 1e-9, "{} gains", world.name);
+        let (mean, low) = against_classic(&world, 256, 0);
+        assert!(mean >= 0.97 && low >= 0.95, "{}: cold, 256 tokens: {mean:.3}, {low:.3}", world.name);
+        let (mean, _) = against_classic(&world, 64, 4);
+        assert!(mean >= 0.97, "{}: 64 tokens with evidence: {mean:.3}", world.name);
+    }
+}
+
+#[test]
+fn a_run_repeats() {
+    let world = world("cpu 4 bit", "docs");
+    let run = || request(&world, None, &SharedEvidence::default(), &widths(), PROMPT, End::Rounds(200), 7);
+    assert_eq!(run(), run());
+}
+
+#[test]
+fn no_width_outside_the_set() {
+    let set = widths().filter(|width| [1, 3, 8].contains(&width.rows()));
+    let world = world("gpu new", "loop");
+    let rounds = request(&world, None, &SharedEvidence::default(), &set, PROMPT, End::Tokens(300), 3);
+    assert!(rounds.iter().any(|round| round.width.rows() == 8));
+    assert!(rounds.iter().all(|round| set.iter().any(|width| width == round.width)), "{rounds:?}");
+}

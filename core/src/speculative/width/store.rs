@@ -1,0 +1,177 @@
+//! Evidence that outlives the program: one small file a pair and machine, in the user's cache.
+
+use std::{
+    collections::HashMap,
+    env, fs, io,
+    path::{Path, PathBuf},
+    process,
+};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::{Evidence, SharedEvidence, evidence::Kept};
+use crate::{exactness::Device, nn::Executor};
+
+/// Changes when the evidence or its meaning does; files of other versions count as absent.
+const VERSION: u32 = 1;
+
+/// What evidence is about.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct PairKey {
+    /// Digest of the target's checkpoint.
+    pub target: String,
+    /// Digest of the drafter's checkpoint.
+    pub drafter: String,
+    /// Device, executor and threads.
+    pub machine: String,
+}
+
+impl PairKey {
+    /// The key of a pair on this machine; `threads` as the user set them.
+    pub fn current(target: String, drafter: String, executor: Executor, threads: Option<usize>) -> Self {
+        let threads = threads.map_or_else(|| "default".to_owned(), |threads| threads.to_string());
+        let device = Device::current(executor).name;
+        Self { target, drafter, machine: format!("{device}, {}, {threads} threads", executor.name()) }
+    }
+}
+
+/// The content of a file. The key is in it for people, and because a name is only a hash.
+#[derive(Serialize, Deserialize)]
+struct File {
+    version: u32,
+    key: PairKey,
+    evidence: Kept,
+}
+
+/// Evidence by pair: shared within the program, and kept in a folder if there is one.
+#[derive(Clone, Debug, Default)]
+pub struct EvidenceStore {
+    folder: Option<PathBuf>,
+    shared: HashMap<PairKey, SharedEvidence>,
+}
+
+impl EvidenceStore {
+    /// In `folder`, which is made when something is kept; without one, for this program only.
+    pub fn new(folder: Option<PathBuf>) -> Self {
+        Self { folder, shared: HashMap::new() }
+    }
+
+    /// `mlxcel/widths` in `$XDG_CACHE_HOME`, else in `~/Library/Caches` on macOS and in `~/.cache` elsewhere. `None` if
+    /// there is no home.
+    pub fn user_folder() -> Option<PathBuf> {
+        let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let own = if cfg!(target_os = "macos") { "Library/Caches" } else { ".cache" };
+        let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(own)))?;
+        Some(cache.join("mlxcel").join("widths"))
+    }
+
+    /// The evidence of a pair. A file that cannot be read, is of another version or of another pair, counts as absent.
+    pub fn evidence(&mut self, key: &PairKey) -> SharedEvidence {
+        if let Some(shared) = self.shared.get(key) {
+            return shared.clone();
+        }
+        let file = self.file(key).and_then(|path| fs::read(path).ok());
+        let file = file.and_then(|bytes| serde_json::from_slice::<File>(&bytes).ok());
+        let kept = file.filter(|file| file.version == VERSION && file.key == *key);
+        let evidence = kept.map(|file| Evidence::from_kept(file.evidence)).unwrap_or_default();
+        let shared = SharedEvidence::new(evidence);
+        self.shared.insert(key.clone(), shared.clone());
+        shared
+    }
+
+    /// Keeps what was learned of a pair. Readers see the old file or the new one; of two programs the later one wins.
+    ///
+    /// # Errors
+    /// The folder cannot be written to.
+    pub fn keep(&self, key: &PairKey) -> io::Result<()> {
+        let (Some(path), Some(shared)) = (self.file(key), self.shared.get(key)) else { return Ok(()) };
+        let evidence = shared.lock().kept();
+        fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
+        let unfinished = path.with_extension(format!("{}.tmp", process::id()));
+        let file = File { version: VERSION, key: key.clone(), evidence };
+        fs::write(&unfinished, serde_json::to_vec(&file)?)?;
+        fs::rename(&unfinished, &path)
+    }
+
+    fn file(&self, key: &PairKey) -> Option<PathBuf> {
+        let mut hash = Sha256::new();
+        for part in [&key.target, &key.drafter, &key.machine] {
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        }
+        let name = hash.finalize()[..16].iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
+        Some(self.folder.as_ref()?.join(format!("{name}.json")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(target: &str) -> PairKey {
+        PairKey { target: target.to_owned(), drafter: "d".to_owned(), machine: "m".to_owned() }
+    }
+
+    /// Evidence of a machine where 4 rows cost twice one row.
+    fn teach(shared: &SharedEvidence) {
+        for rows in [1, 1, 4, 1, 4, 4] {
+            shared.lock().verified(rows, if rows == 1 { 0.01 } else { 0.02 });
+        }
+    }
+
+    fn ratio(shared: &SharedEvidence) -> f64 {
+        let evidence = shared.lock();
+        evidence.verify_seconds(4) / evidence.verify_seconds(1)
+    }
+
+    #[test]
+    fn evidence_outlives_the_program() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = Some(folder.path().join("deep/er"));
+        let mut store = EvidenceStore::new(folder.clone());
+        teach(&store.evidence(&key("a")));
+        store.keep(&key("a")).unwrap();
+        let learned = ratio(&store.evidence(&key("a")));
+        assert!((learned - 2.0).abs() < 0.1, "{learned}");
+
+        let mut again = EvidenceStore::new(folder.clone());
+        assert!((ratio(&again.evidence(&key("a"))) - learned).abs() < 1e-9);
+        assert_eq!(again.evidence(&key("b")).lock().classic_rounds, 0, "another pair");
+    }
+
+    #[test]
+    fn files_that_are_not_sound_are_absent() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = EvidenceStore::new(Some(folder.path().to_owned()));
+        teach(&store.evidence(&key("a")));
+        store.keep(&key("a")).unwrap();
+        let path = store.file(&key("a")).unwrap();
+        let sound = fs::read_to_string(&path).unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing unfinished is left");
+        let rounds = |text: &str| {
+            fs::write(&path, text).unwrap();
+            let mut store = EvidenceStore::new(Some(folder.path().to_owned()));
+            store.evidence(&key("a")).lock().classic_rounds
+        };
+        assert_eq!(rounds(&sound), 3);
+        for broken in [
+            sound.replace("\"version\":1", "\"version\":2"),
+            sound.replace("\"target\":\"a\"", "\"target\":\"b\""),
+            sound.replace("\"balance\":", "\"balance\":1e9,\"was\":"),
+            sound[..sound.len() / 2].to_owned(),
+            String::new(),
+        ] {
+            assert_ne!(broken, sound);
+            assert_eq!(rounds(&broken), 0, "{broken:.60}");
+        }
+    }
+
+    #[test]
+    fn without_a_folder_nothing_is_written() {
+        let mut store = EvidenceStore::default();
+        teach(&store.evidence(&key("a")));
+        store.keep(&key("a")).unwrap();
+        assert_eq!(store.evidence(&key("a")).lock().classic_rounds, 3, "shared within the program");
+    }
+}
