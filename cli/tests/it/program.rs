@@ -29,7 +29,7 @@ pub(crate) fn command(arguments: &[&str]) -> Command {
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.current_dir("/");
     // No file can be made there: tests neither read nor leave what runs teach.
-    command.env("MLXCEL_DRAFT_EVIDENCE", "/dev/null/widths");
+    command.env("XDG_CACHE_HOME", "/dev/null").env_remove("MLXCEL_DRAFT_EVIDENCE");
     command.env("HF_HUB_CACHE", "/nonexistent/hub").env_remove("NO_COLOR");
     command
 }

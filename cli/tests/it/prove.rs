@@ -17,7 +17,7 @@ fn both_ways_give_the_same_tokens() {
     fs::write(&prompts, lines).unwrap();
     let prove = ["prove", "-n", "12", "--repeat", "2", "--prompts", &prompts];
 
-    let text = run(&prove);
+    let text = run(&[&prove[..], &["--draft-block-size", "8"]].concat());
     assert_eq!(text.code, Some(0), "{text:?}");
     let mut settings = insta::Settings::clone_current();
     settings.add_filter(r"\d+\.\d+ times as fast in", "[RATIO] times as fast in");

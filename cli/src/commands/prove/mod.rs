@@ -100,7 +100,7 @@ mod tests {
             panic!("another command")
         };
         let settings = arms::settings(&args).unwrap();
-        let mut loaded = Loaded::load(&args.models, &args.exactness, Width::new(2), false).unwrap();
+        let mut loaded = Loaded::load(&args.models, &args.exactness, Width::new(2), None, false).unwrap();
         let given = prompts::read(None).unwrap().into_iter().take(2).collect();
         let prompts = prompts::ids(given, &loaded.text, args.chat).unwrap();
         let compare = |loaded: &Loaded| {
