@@ -68,7 +68,9 @@ impl Terminal {
 #[test]
 fn a_conversation_on_a_terminal() {
     let state = tempfile::tempdir().unwrap();
-    let Some(mut terminal) = Terminal::start("-n 2000 --ignore-eos --show-speculation", state.path()) else {
+    let Some(mut terminal) =
+        Terminal::start("-n 2000 --ignore-eos --show-speculation --draft-width fixed", state.path())
+    else {
         let _ = writeln!(std::io::stderr(), "a conversation on a terminal: not run, there is no `script`");
         return;
     };
