@@ -142,6 +142,32 @@ fn products_are_checked_before_any_i32() {
 }
 
 #[test]
+fn heads_are_read_together() {
+    assert_eq!(parse("{}").heads((32, 8)).unwrap(), (32, 8));
+    let some = parse(r#"{"num_attention_heads": 6, "num_key_value_heads": 3}"#);
+    assert_eq!(some.heads((32, 8)).unwrap(), (6, 3));
+    let odd = parse(r#"{"num_attention_heads": 6}"#);
+    assert_eq!(
+        refused(odd.heads((32, 4))),
+        "config.json: num_attention_heads is 6, expected a multiple of num_key_value_heads (4)"
+    );
+    for text in [r#"{"num_attention_heads": 0}"#, r#"{"num_key_value_heads": 3000000000}"#] {
+        assert!(parse(text).heads((32, 8)).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn other_activations_are_refused_under_both_names() {
+    for text in ["{}", r#"{"hidden_act": "silu"}"#, r#"{"hidden_act": null, "hidden_activation": "silu"}"#] {
+        parse(text).only_silu().unwrap();
+    }
+    for name in ["hidden_act", "hidden_activation"] {
+        let message = refused(parse(&format!(r#"{{"{name}": "gelu"}}"#)).only_silu());
+        assert_eq!(message, format!("config.json: {name} is \"gelu\", expected \"silu\""));
+    }
+}
+
+#[test]
 fn long_values_are_cut_in_messages() {
     let config = parse(&format!(r#"{{"n": "{}"}}"#, "é".repeat(500)));
     assert!(refused(config.dim("n")).chars().count() < 150);
