@@ -88,6 +88,22 @@ impl Case {
     }
 }
 
+/// The epsilon belongs to the sum of squares, not to their mean: it tells in keys and queries near zero.
+#[test]
+fn keys_near_zero_are_divided_by_the_root_of_their_sum() {
+    let mut case = Case::new(DeltaShape::new(2, 4, 32, 32), 9);
+    let (width, keys) = (case.shape.qkv_width(), 2 * 2 * 32);
+    for row in case.qkv.chunks_exact_mut(width) {
+        row[..keys].iter_mut().for_each(|value| *value *= 1e-3);
+    }
+    let (out, state) = case.reference();
+    for exec in ways() {
+        let got = case.run(&exec, 4);
+        close(&got.0, &out, 2e-6, "output");
+        close(&got.1, &state, 2e-6, "state");
+    }
+}
+
 #[test]
 fn matches_f64_and_has_one_set_of_bits() {
     for (hk, hv, dk, dv, rows) in
