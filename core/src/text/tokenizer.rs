@@ -1,6 +1,6 @@
 //! Text to token ids and back.
 
-use std::sync::OnceLock;
+use std::{panic::catch_unwind, sync::OnceLock};
 
 use tokenizers::Model as _;
 
@@ -79,7 +79,12 @@ impl Tokenizer {
     /// never cut in silence.
     pub fn from_json(json: &[u8]) -> Result<Self, TokenizerError> {
         let refuse = |detail: String| TokenizerError::Parse { detail };
-        let mut inner = tokenizers::Tokenizer::from_bytes(json).map_err(|error| refuse(error.to_string()))?;
+        // The library panics on a file that is cut off, and on some odd ones that are not.
+        serde_json::from_slice::<serde::de::IgnoredAny>(json).map_err(|error| refuse(error.to_string()))?;
+        let read = || tokenizers::Tokenizer::from_bytes(json);
+        let mut inner = catch_unwind(read)
+            .map_err(|_| refuse("no tokenizer that the library can read".to_owned()))?
+            .map_err(|error| refuse(error.to_string()))?;
         inner.with_truncation(None).map_err(|error| refuse(error.to_string()))?.with_padding(None);
 
         let ids = inner.get_vocab(true).into_values().max().map_or(0, |id| id as usize + 1);
@@ -350,5 +355,17 @@ mod tests {
             refuse(&huge),
         ];
         insta::assert_snapshot!(messages.join("\n"));
+    }
+
+    /// Found by fuzzing: the library panics on a decoder that is cut off.
+    #[test]
+    fn a_file_that_is_cut_off_is_refused_wherever_it_is() {
+        let whole = byte_fallback_json().to_string().into_bytes();
+        let decoder = whole.windows(9).position(|window| window == b"\"decoder\"").unwrap();
+        for length in (0..whole.len()).filter(|length| length % 97 == 0 || length.abs_diff(decoder) < 400) {
+            let refused = Tokenizer::from_json(&whole[..length]);
+            assert!(matches!(refused, Err(TokenizerError::Parse { .. })), "{length}");
+        }
+        assert!(Tokenizer::from_json(&whole).is_ok());
     }
 }
