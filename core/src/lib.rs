@@ -1,6 +1,7 @@
 //! Core of mlxcel: everything that serves a language model speculatively and names no family.
 
 pub mod checkpoint;
+pub mod engine;
 mod error;
 pub mod exactness;
 pub mod family;

@@ -54,6 +54,17 @@ impl DrafterContext {
         self.layers.iter_mut().try_for_each(|layer| layer.skip(rows))
     }
 
+    /// Committed rows observed, if all layers hold the same; `None` after a failure between layers.
+    pub fn rows(&self) -> Option<usize> {
+        let rows = self.len();
+        self.layers.iter().all(|layer| layer.len() == rows).then_some(rows)
+    }
+
+    /// Bytes that it takes once `rows` rows were observed, by estimate.
+    pub fn bytes(&self, rows: usize) -> usize {
+        self.layers.iter().map(|layer| layer.bytes(rows)).sum()
+    }
+
     /// Whether nothing was observed.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

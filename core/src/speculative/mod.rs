@@ -22,5 +22,5 @@ pub use answer::{AnswerError, AnswerSettings, CheckedAnswer};
 pub use generate::{Event, Generated, Models, generate, guarded};
 pub use report::{Decline, Phase, Phases, Report};
 pub use request::{Finish, Request, Speculation, Watch};
-pub use sequence::{Sequence, Step};
+pub use sequence::{Seen, Sequence, Step};
 pub use synthetic::Synthetic;

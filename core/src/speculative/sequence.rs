@@ -37,6 +37,17 @@ pub enum Step {
     Done(Finish),
 }
 
+/// How much of a job a drafter has taken in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// All rows.
+    All,
+    /// No row.
+    None,
+    /// Some rows, or not in every layer: its context is of no more use.
+    Part,
+}
+
 /// A request between admission and its last token. It never forwards.
 pub struct Sequence {
     prompt: Vec<TokenId>,
@@ -395,6 +406,23 @@ impl Sequence {
         if self.state.is_open() { self.state.commit(Kept(0)) } else { Ok(()) }
     }
 
+    /// Rows of the block under way.
+    pub fn block_rows(&self) -> usize {
+        self.block.len()
+    }
+
+    /// How much the drafter has taken in of what [`Self::observe_jobs`] handed it, after it failed.
+    pub fn drafter_has_seen(&self) -> Seen {
+        let Some(drafting) = &self.drafting else { return Seen::All };
+        let waiting = drafting.unseen.rows();
+        let Some(rows) = drafting.context.rows() else { return Seen::Part };
+        match self.state.len() {
+            Ok(committed) if committed == rows => Seen::All,
+            Ok(committed) if committed == rows + waiting => Seen::None,
+            _ => Seen::Part,
+        }
+    }
+
     /// Tokens emitted.
     pub fn emitted(&self) -> &[TokenId] {
         self.chooser.emitted()
@@ -410,7 +438,7 @@ impl Sequence {
         &self.report
     }
 
-    pub(super) fn report_mut(&mut self) -> &mut Report {
+    pub(crate) fn report_mut(&mut self) -> &mut Report {
         &mut self.report
     }
 

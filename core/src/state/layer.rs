@@ -42,6 +42,16 @@ impl LayerState {
         }
     }
 
+    /// Bytes that it takes once it holds `rows` rows, by estimate.
+    pub(super) fn bytes(&self, rows: usize) -> usize {
+        match self {
+            Self::Kv(state) => state.bytes(rows),
+            Self::Window(state) => state.bytes(rows),
+            Self::Conv(state) => state.bytes(),
+            Self::Delta(state) => state.bytes(),
+        }
+    }
+
     /// Opens a block of at most `width` rows.
     pub fn begin(&mut self, width: Width) -> Result<()> {
         match self {

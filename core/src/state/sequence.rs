@@ -34,6 +34,11 @@ impl SequenceState {
         }
     }
 
+    /// Bytes that it takes once it holds `rows` rows, by estimate: values count as f32.
+    pub fn bytes(&self, rows: usize) -> usize {
+        self.layers.iter().map(|layer| layer.bytes(rows)).sum()
+    }
+
     /// Whether no row was seen.
     pub fn is_empty(&self) -> bool {
         self.layers.iter().all(LayerState::is_empty)

@@ -23,6 +23,11 @@ impl WindowState {
         Self { rows: KvState::windowed(kv_heads, head_dim, window - 1, width), window }
     }
 
+    /// Bytes that it takes once it has taken `rows` rows, by estimate.
+    pub(super) fn bytes(&self, rows: usize) -> usize {
+        self.rows.bytes(rows)
+    }
+
     /// Rows taken, those of an open block and dropped ones included: the position of the next row.
     pub fn len(&self) -> usize {
         self.rows.len()

@@ -7,6 +7,7 @@ mod controls;
 mod detokenizer;
 mod eos;
 mod files;
+mod generation;
 mod model;
 mod reasoning;
 mod rendered;

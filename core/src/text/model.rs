@@ -5,7 +5,8 @@ use serde_json::Value;
 use super::{
     detokenizer::SpecialTokens,
     eos::{EosError, EosSet},
-    files::TextFiles,
+    files::{FilesError, TextFiles},
+    generation,
     reasoning::ReasoningFormat,
     rendered::Rendered,
     stop::StopMatcher,
@@ -13,7 +14,7 @@ use super::{
     template::{ChatRequest, ChatTemplate, TemplateError},
     tokenizer::{Tokenizer, TokenizerError},
 };
-use crate::TokenId;
+use crate::{TokenId, sampling::SamplingSettings};
 
 /// Bytes of a prompt: some two million tokens, more than any context. Longer texts are refused unread.
 pub const MAX_PROMPT_BYTES: usize = 8 << 20;
@@ -27,6 +28,9 @@ pub enum TextError {
     /// The end tokens.
     #[error(transparent)]
     Eos(#[from] EosError),
+    /// A file that says how to sample.
+    #[error(transparent)]
+    Files(#[from] FilesError),
     /// The chat template; [`TemplateError::is_request`] tells whose fault it is.
     #[error(transparent)]
     Template(#[from] TemplateError),
@@ -46,7 +50,7 @@ impl TextError {
         match self {
             Self::Template(error) => error.is_request(),
             Self::TooLong { .. } | Self::Tokenizer(TokenizerError::Encode { .. }) => true,
-            Self::Tokenizer(_) | Self::Eos(_) => false,
+            Self::Tokenizer(_) | Self::Eos(_) | Self::Files(_) => false,
         }
     }
 }
@@ -62,6 +66,8 @@ pub struct TextModel {
     pub eos: EosSet,
     /// How reasoning is marked.
     pub reasoning: ReasoningFormat,
+    /// How the checkpoint wants to be sampled, for requests that leave it open; not yet checked.
+    pub sampling: SamplingSettings,
 }
 
 /// A prompt that is ready for the model.
@@ -83,7 +89,8 @@ impl TextModel {
             // More messages may follow a message: a file that lists its end among the end tokens is wrong.
             eos.swap(end_of_message, end_of_turn);
         }
-        Ok(Self { tokenizer, template: ChatTemplate::load(files), eos, reasoning })
+        let sampling = generation::sampling(files)?;
+        Ok(Self { tokenizer, template: ChatTemplate::load(files), eos, reasoning, sampling })
     }
 
     /// The prompt of a conversation.

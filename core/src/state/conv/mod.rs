@@ -33,6 +33,11 @@ impl ConvState {
         Self { window_rows: taps - 1, channels, rows: Rows::default(), store: None }
     }
 
+    /// Bytes that it takes, by estimate.
+    pub(super) fn bytes(&self) -> usize {
+        self.window_rows * self.channels * size_of::<f32>()
+    }
+
     /// Rows seen, those of an open block included.
     pub fn len(&self) -> usize {
         self.rows.len()

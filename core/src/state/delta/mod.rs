@@ -45,6 +45,12 @@ impl DeltaState {
         self.window.len()
     }
 
+    /// Bytes that it takes, by estimate.
+    pub(super) fn bytes(&self) -> usize {
+        let DeltaDims { value_heads, key_dim, value_dim, .. } = self.dims;
+        self.window.bytes() + 2 * value_heads * key_dim * value_dim * size_of::<f32>()
+    }
+
     /// Whether no row was seen.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

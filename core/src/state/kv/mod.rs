@@ -61,6 +61,12 @@ impl KvState {
         self.rows.len()
     }
 
+    /// Bytes that it takes once it holds `rows` rows, by estimate: values count as f32.
+    pub(crate) fn bytes(&self, rows: usize) -> usize {
+        let held = rows.min(self.keep.saturating_add(1).saturating_add(self.slack));
+        2 * self.kv_heads * self.head_dim * size_of::<f32>() * held
+    }
+
     /// Whether no row is held.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
