@@ -13,7 +13,7 @@ use mlxcel_core::{
 };
 use serde_json::{Map, Value};
 
-use crate::{exactness::ExactnessArgs, values};
+use crate::{exactness::ExactnessArgs, serve_args::ServeArgs, values};
 
 /// The program's version and MLX's.
 static VERSION: LazyLock<String> = LazyLock::new(|| {
@@ -43,6 +43,8 @@ pub(crate) enum Command {
     ///
     /// With a drafter the tokens are the same as without; there is less to wait for.
     Run(Box<RunArgs>),
+    /// Serve the model over HTTP, with OpenAI's routes and a chat page.
+    Serve(Box<ServeArgs>),
     /// List the model families that this program knows.
     Families,
     /// Say what a checkpoint holds, without loading it.

@@ -24,6 +24,7 @@ mod logging;
 mod notes;
 mod prompt;
 mod screen;
+mod serve_args;
 mod values;
 
 use std::{ffi::OsString, process::ExitCode};
@@ -37,10 +38,25 @@ pub fn main() -> ExitCode {
     run(std::env::args_os())
 }
 
+/// Short names of two letters for `serve`, as people know them from other programs; the parser has none.
+fn full_names(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
+    if arguments.get(1).is_some_and(|command| command == "serve") {
+        for argument in &mut arguments[2..] {
+            match argument.to_str() {
+                Some("-np") => *argument = "--parallel".into(),
+                Some("-md") => *argument = "--draft-model".into(),
+                _ => {}
+            }
+        }
+    }
+    arguments
+}
+
 /// Runs the program on `arguments`, the program's name first. Returns 0 on success, 1 on failure, 2 for a command line
 /// that cannot be served, 130 after Ctrl-C, 141 when the reader of the output has gone.
 pub fn run(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> ExitCode {
-    let cli = match Cli::try_parse_from(arguments) {
+    let cli = match Cli::try_parse_from(full_names(arguments)) {
         Ok(cli) => cli,
         Err(refusal) => return without_command(&refusal),
     };
@@ -49,6 +65,7 @@ pub fn run(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> 
     }
     let result = match cli.command {
         Command::Run(args) => commands::run(*args),
+        Command::Serve(args) => commands::serve(&args),
         Command::Families => commands::families(),
         Command::Inspect(args) => commands::inspect(&args),
         Command::Bench(args) => commands::bench(&args),

@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use mlxcel_core::{
     Width,
     checkpoint::{Checkpoint, HubCache},
+    engine::EngineModels,
     exactness::Gate,
     family::{
         DraftFlags, Drafter, Target, check_families, check_width, load_drafter, load_target, target_family,
@@ -120,6 +121,60 @@ impl Loaded {
             vocabulary: &self.vocabulary,
             gate: &self.gate,
         }
+    }
+}
+
+/// Checkpoints that are open, with their texts: what is wrong with files is known before weights are read.
+pub(crate) struct Opened {
+    /// What the target is called.
+    pub(crate) name: String,
+    pub(crate) text: Text,
+    target: Named,
+    drafter: Option<Named>,
+    flags: DraftFlags,
+    exactness: ExactnessArgs,
+    /// The executor that was asked for.
+    executor: Option<Executor>,
+}
+
+impl Opened {
+    /// Opens what `args` name, or the pair inside the program; the target alone if `classic`.
+    pub(crate) fn open(
+        args: &ModelArgs,
+        exactness: &ExactnessArgs,
+        block_size: Option<Width>,
+        classic: bool,
+    ) -> Result<Self> {
+        let flags = DraftFlags { kind: args.draft_kind, block_size };
+        flags.check_drafter(args.names_drafter())?;
+        let target = open_target(args.model.as_deref())?;
+        let drafter = if classic { None } else { open_drafter(args)? };
+        let (name, text) = (target.name.clone(), target.text()?);
+        let (exactness, executor) = (exactness.clone(), args.executor);
+        Ok(Self { name, text, target, drafter, flags, exactness, executor })
+    }
+
+    /// Loads the models, on the thread that will own them.
+    pub(crate) fn load(self) -> Result<EngineModels> {
+        let Self { text, target, drafter, flags, exactness, executor, .. } = self;
+        let detected = Executor::detect()?;
+        let executor = executor.unwrap_or(detected);
+        let kept = exactness::kept(&target.checkpoint, executor);
+        let (target, drafter) = target.load(drafter, executor)?;
+        if let Some(drafter) = &drafter {
+            flags.check_width(drafter.spec())?;
+        }
+        let spec = target.spec();
+        let known = |id| text.model.tokenizer.knows(id);
+        let vocabulary = Arc::new(Vocabulary::new(spec.vocab, known, &spec.suppressed));
+        let widths: Vec<_> = flags.block_size.into_iter().collect();
+        let gate = exactness.gate(target.as_ref(), drafter.as_deref(), &vocabulary, executor, kept, &widths);
+        if let Some(note) = exactness::note(&gate) {
+            tracing::info!("{note}");
+        }
+        // A row's bits are the same in any company where they are by construction; nobody has shown it elsewhere.
+        let batched = executor.is_row_exact();
+        Ok(EngineModels { target, drafter, vocabulary, gate, batched })
     }
 }
 

@@ -56,6 +56,12 @@ pub(crate) fn threads(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(fits).ok_or_else(|| "expected a number of threads, 1 to 1024".to_owned())
 }
 
+/// A time of at least a second.
+pub(crate) fn seconds(text: &str) -> Result<u64, String> {
+    let fits = |seconds: &u64| (1..=1_000_000).contains(seconds);
+    text.parse().ok().filter(fits).ok_or_else(|| "expected a number of seconds, at least 1".to_owned())
+}
+
 /// A number of tokens.
 pub(crate) fn count(text: &str) -> Result<usize, String> {
     text.parse().map_err(|_| "expected a number of tokens, 0 or more".to_owned())

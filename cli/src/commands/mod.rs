@@ -7,6 +7,7 @@ mod families;
 mod inspect;
 mod prove;
 mod run;
+mod serve;
 
 pub(crate) use bench::{bench, rate};
 pub(crate) use completions::completions;
@@ -15,6 +16,7 @@ pub(crate) use families::families;
 pub(crate) use inspect::inspect;
 pub(crate) use prove::prove;
 pub(crate) use run::run;
+pub(crate) use serve::serve;
 
 use std::io::{self, Write as _};
 

@@ -4,7 +4,7 @@ use crate::program::run;
 
 #[test]
 fn help_of_each_command() {
-    for name in ["", "run", "families", "inspect", "completions"] {
+    for name in ["", "run", "serve", "families", "inspect", "completions"] {
         let arguments: Vec<_> =
             [name, "--help"].into_iter().filter(|argument| !argument.is_empty()).collect();
         insta::assert_snapshot!(format!("help_{name}"), run(&arguments).all());

@@ -12,4 +12,5 @@ mod paths;
 mod program;
 mod prove;
 mod refusals;
+mod serve;
 mod streams;
