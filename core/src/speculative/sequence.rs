@@ -24,6 +24,9 @@ use crate::{
     state::SequenceState,
 };
 
+/// Rounds of a request whose times are no evidence.
+const WARM_UP: usize = 2;
+
 /// What a sequence needs next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -71,6 +74,8 @@ pub struct Sequence {
     next: Width,
     /// What the driver spent since the last round.
     since: Phases,
+    /// Rows of the last block.
+    last: Width,
     /// Rows that the drafter observed since the last round.
     observed: usize,
     finish: Option<Finish>,
@@ -147,6 +152,7 @@ impl Sequence {
             asked: 0,
             next: Width::ONE,
             since: Phases::default(),
+            last: Width::ONE,
             observed: 0,
             finish: (request.max_tokens == 0).then_some(Finish::MaxTokens),
             report,
@@ -325,7 +331,10 @@ impl Sequence {
         if !usual {
             policy.observed(observed, observing);
         }
-        if since[Phase::Verify] > Duration::ZERO {
+        // The rounds after a prompt, and a single row after wider blocks, find cold caches: they say little of the rest.
+        let cold = self.report.rounds <= WARM_UP || (outcome.width == Width::ONE && self.last > Width::ONE);
+        self.last = outcome.width;
+        if since[Phase::Verify] > Duration::ZERO && !cold {
             let mut evidence = policy.evidence().lock();
             let target = seconds(&[Phase::Verify, Phase::Decide, Phase::Commit]);
             evidence.verified(outcome.width.rows(), target);

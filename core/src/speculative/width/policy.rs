@@ -10,6 +10,9 @@ use crate::Width;
 
 /// Rounds of width 1 before anything else is tried: what speculation is measured against.
 const CLASSIC_FIRST: usize = 2;
+/// Wider rounds after which classic decoding is measured again: at first, and at most. Its cost is what all gains are
+/// measured against, so it is never a guess for long.
+const CHECK_AFTER: (usize, usize) = (16, 128);
 /// The widest block before any proposal was accepted; then, up to twice as wide as what was seen.
 const FIRST: usize = 4;
 /// How many standard errors two rates may lie apart and still be worth a comparison.
@@ -35,6 +38,10 @@ pub struct WidthPolicy {
     trial: bool,
     /// Rounds of width 1 in a row.
     parked: usize,
+    /// Wider rounds since classic decoding was measured, and how many there may be.
+    unchecked: (usize, usize),
+    /// Classic rounds still to come of such a check.
+    checking: usize,
 }
 
 /// Where a request stands before a round.
@@ -85,7 +92,16 @@ impl WidthPolicy {
     /// A policy for one request, with widths of `widths` up to `ceiling`.
     pub fn new(evidence: SharedEvidence, widths: &WidthSet, ceiling: Width) -> Self {
         let widths = widths.filter(|width| width <= ceiling);
-        Self { evidence, widths, survival: Survival::default(), last: Width::ONE, trial: false, parked: 0 }
+        Self {
+            evidence,
+            widths,
+            survival: Survival::default(),
+            last: Width::ONE,
+            trial: false,
+            parked: 0,
+            unchecked: (0, CHECK_AFTER.0),
+            checking: 0,
+        }
     }
 
     /// Leaves out the widths that `keep` refuses.
@@ -107,9 +123,22 @@ impl WidthPolicy {
     pub fn choose(&mut self, at: &Situation) -> Width {
         let shared = self.evidence.clone();
         let mut evidence = shared.lock();
-        let (width, trial) =
-            if self.widest() == Width::ONE { (Width::ONE, false) } else { self.pick(&mut evidence, at) };
+        let (width, trial) = if self.widest() == Width::ONE {
+            (Width::ONE, false)
+        } else if self.checking > 0 {
+            self.checking -= 1;
+            (Width::ONE, self.trial)
+        } else {
+            self.pick(&mut evidence, at)
+        };
+        self.unchecked.0 = if width > Width::ONE { self.unchecked.0 + 1 } else { 0 };
+        if self.unchecked.0 >= self.unchecked.1 {
+            // The first of them finds the caches of the wider rounds, and is not measured.
+            self.checking = 2;
+            self.unchecked.1 = (2 * self.unchecked.1).min(CHECK_AFTER.1);
+        }
         match (width, trial) {
+            (Width::ONE, true) => {}
             (Width::ONE, _) if self.trial && at.room > 1 => evidence.account.failed(),
             (Width::ONE, _) | (_, true) => {}
             _ => evidence.account.succeeded(),
