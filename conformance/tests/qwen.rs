@@ -135,7 +135,7 @@ fn a_wrapper_without_text_or_with_experts_is_refused() {
     let config = json!({ "model_type": "qwen3_5_moe" });
     match load_target(pair.target.open_as(config).unwrap()) {
         Err(Error::Registry(RegistryError::UnknownModelType { found, .. })) => {
-            assert_eq!(found, "qwen3_5_moe");
+            assert_eq!(found, r#""qwen3_5_moe""#);
         }
         other => panic!("{other:?}"),
     }
