@@ -1,7 +1,7 @@
 //! The exactness gate: a width runs only where a block gives, byte for byte, what its tokens give one by one.
 //!
 //! Kernels that are row-exact give that by construction. Everywhere else it is measured, for every width that may run, in
-//! [`scene`]s: a fresh state, after a partial commit, across a window's edge, behind a long prefix. One chain of single
+//! scenes: a fresh state, after a partial commit, across a window's edge, behind a long prefix. One chain of single
 //! rows a scene serves all widths. Compared are the logits, byte for byte, and the decisions made from them (ids and
 //! log-probabilities, greedy and sampled). The outcome is a [`Verdict`] a width, which holds for contexts as long as the
 //! longest that was probed; verdicts are kept in the user's cache by a [`Key`] of everything that they depend on.
