@@ -36,7 +36,7 @@ const WORDS: [&[u8]; 24] = [
     b".",
 ];
 
-/// Stop strings that runs of [`WORDS`] complete now and then: inside a token, across tokens, across the parts of a
+/// Stop strings that runs of the words complete now and then: inside a token, across tokens, across the parts of a
 /// character, and such that one begins another.
 pub const STOPS: [&str; 12] =
     ["abab", "END", "終", "🙂", "###", "c#", "ď", "aab", "bc", "\n\n", "ba b", "cab"];
