@@ -3,16 +3,13 @@
 //! `cargo bench -p mlxcel-kernels --bench linear`. Weights are copied often enough that none is in a cache
 //! when its turn comes again (machines with more than [`WORKING_SET`] of cache need more).
 
-use std::hint::black_box;
+mod common;
 
+use common::{WORKING_SET, config, stream};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use mlxcel_kernels::linear::{
     FloatType, LinearPart, LinearScratch, LinearWeights, PackedLinear, QuantFormat,
 };
-use mlxcel_kernels::{Pool, pool};
-
-/// Bytes of all copies of a matrix.
-const WORKING_SET: usize = 400 << 20;
 
 /// `[in, out]`: a projection, a joined gate and up, a head.
 const SHAPES: [(usize, usize); 3] = [(1024, 1024), (1024, 4608), (1024, 65536)];
@@ -56,21 +53,6 @@ fn pack(
     PackedLinear::pack(&[LinearPart { out_features: outputs, weights }], inputs)
 }
 
-/// What all threads together read from memory: the limit of every product with few rows.
-fn stream(c: &mut Criterion) {
-    let data = vec![1u64; WORKING_SET / 8];
-    let mut group = c.benchmark_group("stream");
-    group.throughput(Throughput::Bytes(WORKING_SET as u64)).sample_size(10);
-    let sum = |pool: &Pool| {
-        let pieces: Vec<&[u64]> = data.chunks(1 << 15).collect();
-        pool.run(pieces.len(), |i| {
-            black_box(pieces[i].iter().fold(0u64, |sum, v| sum ^ v));
-        });
-    };
-    group.bench_function("read", |b| b.iter(|| sum(&pool())));
-    group.finish();
-}
-
 fn linear(c: &mut Criterion) {
     for (inputs, outputs) in SHAPES {
         for (name, format) in FORMATS {
@@ -102,11 +84,6 @@ fn linear(c: &mut Criterion) {
             group.finish();
         }
     }
-}
-
-fn config() -> Criterion {
-    let second = std::time::Duration::from_secs(1);
-    Criterion::default().warm_up_time(second / 4).measurement_time(second)
 }
 
 criterion_group! { name = benches; config = config(); targets = stream, linear }

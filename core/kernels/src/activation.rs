@@ -3,7 +3,7 @@
 use crate::{Exec, Heads, dispatch, math, rows::by_rows, simd::Simd};
 
 /// Values of work that make it worth waking another thread.
-const SPLIT: usize = 16 * 1024;
+const SPLIT: usize = 4 * 1024;
 
 /// `silu(gate) · up` over a joined `[rows, 2·width]` buffer (gate, then up), to `out` `[rows, width]`.
 ///

@@ -1,6 +1,7 @@
 //! Fork-join pool: many short jobs a second, each split into chunks.
 //!
-//! Workers spin for [`SPIN`] after a job (a fork then costs a fraction of a microsecond), then park. Chunks
+//! Workers spin for [`SPIN`] after a job (a fork then costs a fraction of a microsecond), then park; in a pool of more
+//! threads than processors they hand theirs on while they spin, to whoever has a chunk. Chunks
 //! are claimed one by one from an atomic word, by the caller too. **The caller waits for claimed chunks,
 //! never for workers**: a worker the system has not scheduled has claimed nothing and holds nobody up. What a
 //! chunk computes must depend on its index only.
@@ -33,6 +34,8 @@ struct Shared {
     panicked: Mutex<Option<Box<dyn Any + Send>>>,
     parked: AtomicUsize,
     stop: AtomicBool,
+    /// More threads than processors.
+    crowded: bool,
     sleep: Mutex<()>,
     wake: Condvar,
 }
@@ -86,9 +89,13 @@ impl Shared {
             }
             std::hint::spin_loop();
             spins = spins.wrapping_add(1);
-            if spins.is_multiple_of(256) && idle_since.elapsed() > SPIN {
-                self.park();
-                (idle_since, spins) = (Instant::now(), 0);
+            if spins.is_multiple_of(256) {
+                if idle_since.elapsed() > SPIN {
+                    self.park();
+                    (idle_since, spins) = (Instant::now(), 0);
+                } else if self.crowded {
+                    std::thread::yield_now();
+                }
             }
         }
     }
@@ -139,6 +146,7 @@ impl Pool {
             panicked: Mutex::new(None),
             parked: AtomicUsize::new(0),
             stop: AtomicBool::new(false),
+            crowded: threads > std::thread::available_parallelism().map_or(usize::MAX, usize::from),
             sleep: Mutex::new(()),
             wake: Condvar::new(),
         });

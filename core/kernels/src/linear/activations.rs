@@ -16,7 +16,7 @@ use super::dot::Dot;
 const LIMIT: f32 = 32639.0;
 
 /// Below this many elements one thread quantizes faster than several.
-const PARALLEL: usize = 16 * 1024;
+const PARALLEL: usize = 4 * 1024;
 
 /// Scale and scaled sum of one group of a row.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,7 +1,10 @@
-//! Zeroed memory for packed weights: aligned, on huge pages where the system has them.
+//! Memory for packed weights: aligned, on huge pages where the system has them, first touched by all threads.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
+
+use crate::Pool;
+use crate::pool::Base;
 
 const HUGE_PAGE: usize = 2 << 20;
 const CACHE_LINE: usize = 64;
@@ -18,8 +21,31 @@ unsafe impl Send for Buffer {}
 unsafe impl Sync for Buffer {}
 
 impl Buffer {
-    /// `len > 0` zero bytes.
-    pub(super) fn zeroed(len: usize) -> Buffer {
+    /// `pieces` pieces of `len` bytes (both above 0), which `fill(index, piece)` writes on the threads of `pool`; what it
+    /// leaves is zero.
+    pub(super) fn build(
+        pool: &Pool,
+        pieces: usize,
+        len: usize,
+        fill: impl Fn(usize, &mut [u8]) + Sync,
+    ) -> Buffer {
+        let buffer = Buffer::uninitialized(pieces.saturating_mul(len));
+        let base = Base(buffer.start.as_ptr());
+        pool.run(pieces, |index| {
+            // SAFETY: pieces of different indices are disjoint parts of the buffer, and each index runs once; a piece is
+            // initialized before a slice of it exists.
+            let piece = unsafe {
+                let start = base.at(index * len);
+                start.write_bytes(0, len);
+                std::slice::from_raw_parts_mut(start, len)
+            };
+            fill(index, piece);
+        });
+        buffer
+    }
+
+    /// `len > 0` bytes that nobody may read before they are written.
+    fn uninitialized(len: usize) -> Buffer {
         assert!(len > 0, "buffer: zero bytes");
         let align = if len >= HUGE_PAGE { HUGE_PAGE } else { CACHE_LINE };
         let Ok(layout) = Layout::from_size_align(len, align) else {
@@ -30,19 +56,12 @@ impl Buffer {
         if len >= HUGE_PAGE {
             advise_huge(start.as_ptr(), len);
         }
-        // SAFETY: freshly allocated, `len` bytes.
-        unsafe { start.as_ptr().write_bytes(0, len) };
         Buffer { start, layout }
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
         // SAFETY: owned and initialized.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.layout.size()) }
-    }
-
-    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: owned, initialized, borrowed mutably.
-        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.layout.size()) }
     }
 }
 

@@ -32,8 +32,7 @@ impl Dense {
     pub(super) fn pack(exec: &Exec, parts: &[LinearPart<'_>], dtype: FloatType, inputs: usize) -> Dense {
         let rows = Rows::new(parts);
         let (outputs, row_bytes) = (rows.len(), inputs * dtype.size());
-        let mut data = Buffer::zeroed(outputs.div_ceil(LANES) * LANES * row_bytes);
-        exec.pool.run_chunks(data.bytes_mut(), LANES * row_bytes, |block, out| {
+        let data = Buffer::build(&exec.pool, outputs.div_ceil(LANES), LANES * row_bytes, |block, out| {
             for (lane, output) in (block * LANES..outputs).take(LANES).enumerate() {
                 let (part, row) = rows.find(output);
                 match part.weights {

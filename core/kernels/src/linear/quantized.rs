@@ -25,6 +25,12 @@ const AHEAD: usize = 4096;
 /// Quantized weights in blocks.
 pub(super) struct Quantized {
     data: Buffer,
+    layout: Layout,
+}
+
+/// How they lie there.
+#[derive(Clone, Copy)]
+struct Layout {
     codes: Codes,
     /// Type of scales and biases.
     dtype: FloatType,
@@ -51,26 +57,19 @@ impl Quantized {
             QuantFormat::Mxfp4 | QuantFormat::Nvfp4 | QuantFormat::Mxfp8 => (Codes::E2m1, FloatType::Bf16),
         };
         let rows = Rows::new(parts);
-        let mut packed = Quantized {
-            data: Buffer::zeroed(1),
-            codes,
-            dtype,
-            group: format.group(),
-            inputs,
-            outputs: rows.len(),
-        };
-        packed.data = Buffer::zeroed(packed.outputs.div_ceil(LANES) * packed.block_bytes());
-        let mut data = std::mem::replace(&mut packed.data, Buffer::zeroed(1));
-        exec.pool.run_chunks(data.bytes_mut(), packed.block_bytes(), |block, out| {
-            for (lane, output) in (block * LANES..packed.outputs).take(LANES).enumerate() {
+        let layout = Layout { codes, dtype, group: format.group(), inputs, outputs: rows.len() };
+        let blocks = layout.outputs.div_ceil(LANES);
+        let data = Buffer::build(&exec.pool, blocks, layout.block_bytes(), |block, out| {
+            for (lane, output) in (block * LANES..layout.outputs).take(LANES).enumerate() {
                 let (part, row) = rows.find(output);
-                packed.pack_row(out, lane, &part.weights, format, row);
+                layout.pack_row(out, lane, &part.weights, format, row);
             }
         });
-        packed.data = data;
-        packed
+        Quantized { data, layout }
     }
+}
 
+impl Layout {
     fn pack_row(
         &self,
         block: &mut [u8],
@@ -118,6 +117,9 @@ impl Quantized {
     fn block_bytes(&self) -> usize {
         self.groups() * self.group_bytes()
     }
+}
+
+impl Quantized {
     /// Bytes of the packed weights.
     pub(super) fn bytes(&self) -> usize {
         self.data.bytes().len()
@@ -125,14 +127,15 @@ impl Quantized {
 
     /// Dequantized weights of output `index`: `fma(code, scale, bias)`.
     pub(super) fn row(&self, index: usize, out: &mut [f32]) {
-        let (block, lane, size) = (index / LANES, index % LANES, self.dtype.size());
-        let block = &self.data.bytes()[block * self.block_bytes()..][..self.block_bytes()];
-        for (group, out) in block.chunks_exact(self.group_bytes()).zip(out.chunks_exact_mut(self.group)) {
-            let (head, codes) = group.split_at(self.head_bytes());
-            let scale = read_float(self.dtype, &head[lane * size..]);
-            let bias = read_float(self.dtype, &head[(LANES + lane) * size..]);
-            for (step, out) in codes.chunks_exact(self.codes.step_bytes()).zip(out.chunks_exact_mut(STEP)) {
-                for (code, out) in self.codes.get(step, lane).into_iter().zip(out) {
+        let layout = self.layout;
+        let (block, lane, size) = (index / LANES, index % LANES, layout.dtype.size());
+        let block = &self.data.bytes()[block * layout.block_bytes()..][..layout.block_bytes()];
+        for (group, out) in block.chunks_exact(layout.group_bytes()).zip(out.chunks_exact_mut(layout.group)) {
+            let (head, codes) = group.split_at(layout.head_bytes());
+            let scale = read_float(layout.dtype, &head[lane * size..]);
+            let bias = read_float(layout.dtype, &head[(LANES + lane) * size..]);
+            for (step, out) in codes.chunks_exact(layout.codes.step_bytes()).zip(out.chunks_exact_mut(STEP)) {
+                for (code, out) in layout.codes.get(step, lane).into_iter().zip(out) {
                     *out = f32::from(code).mul_add(scale, bias);
                 }
             }
@@ -141,15 +144,16 @@ impl Quantized {
 
     /// `out[r] = weights * x[r]`, `x`: `[rows, in]`, `out`: `[rows, out]`.
     pub(super) fn forward(&self, exec: &Exec, x: &[f32], out: &mut [f32], scratch: &mut LinearScratch) {
-        let rows = x.len() / self.inputs;
-        scratch.quantize(exec, x, self.inputs, self.group);
-        let (act, output) = (&*scratch, &Output::new(out, self.outputs));
-        split(&exec.pool, rows, self.outputs.div_ceil(LANES), 2 * self.inputs, |blocks, rows| {
+        let layout = self.layout;
+        let rows = x.len() / layout.inputs;
+        scratch.quantize(exec, x, layout.inputs, layout.group);
+        let (act, output) = (&*scratch, &Output::new(out, layout.outputs));
+        split(&exec.pool, rows, layout.outputs.div_ceil(LANES), 2 * layout.inputs, |blocks, rows| {
             // Tiles enter the target features one by one; see `Tile for Product`.
             dispatch!(exec.isa, |s| self.part(s, act, output, blocks, rows));
         });
         for (out, groups) in
-            out.chunks_exact_mut(self.outputs).zip(scratch.groups.chunks_exact(self.groups()))
+            out.chunks_exact_mut(layout.outputs).zip(scratch.groups.chunks_exact(layout.groups()))
         {
             if groups[0].scale.is_nan() {
                 // Already NaN, but a NaN weight would give it other bits.
@@ -173,7 +177,7 @@ impl Quantized {
                 unsafe { walk::<S, _>(&product, blocks, rows) }
             }};
         }
-        match self.codes {
+        match self.layout.codes {
             Codes::Nibble => go!(0),
             Codes::Byte => go!(1),
             Codes::E2m1 => go!(2),
@@ -217,10 +221,10 @@ impl<S: Dot, const CODES: u8> Product<'_, S, CODES> {
     #[inline(always)]
     #[expect(clippy::needless_range_loop, reason = "several arrays share an index, which unrolls")]
     unsafe fn compute<const M: usize, const NB: usize, const COLD: bool>(&self, row: usize, block: usize) {
-        let (s, w) = (self.s, self.weights);
+        let (s, w) = (self.s, self.weights.layout);
         let (groups, steps, head) = (w.groups(), w.group / STEP, w.head_bytes());
         let (group_bytes, block_bytes) = (w.group_bytes(), w.block_bytes());
-        let data = w.data.bytes();
+        let data = self.weights.data.bytes();
         debug_assert!((block + NB) * block_bytes <= data.len());
         debug_assert!((row + M) * groups <= self.act.groups.len());
         // SAFETY: blocks and rows are within the buffers (asserted above for tests, promised by the caller).
@@ -298,7 +302,7 @@ impl<S: Dot, const CODES: u8> Product<'_, S, CODES> {
         let s = self.s;
         // SAFETY: the head of a group has these bytes; groups are 64-byte aligned or multiples of 4.
         unsafe {
-            match self.weights.dtype {
+            match self.weights.layout.dtype {
                 FloatType::Bf16 => (s.load_bf16(&*at.cast()), s.load_bf16(&*at.add(32).cast())),
                 FloatType::F16 => (s.load_f16(&*at.cast()), s.load_f16(&*at.add(32).cast())),
                 FloatType::F32 => (s.load(&*at.cast()), s.load(&*at.add(64).cast())),
