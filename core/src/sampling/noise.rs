@@ -106,10 +106,12 @@ const fn hash(mut x: u32) -> u32 {
 }
 
 /// Steps 3 and 4 of the algorithm.
+#[inline(always)]
 pub(crate) fn gumbel_of_bits(x: u32) -> f32 {
     -ln(exponential_of_bits(x))
 }
 
+#[inline(always)]
 fn exponential_of_bits(x: u32) -> f32 {
     if x < 0x5555_5555 { -log1p(-centred(x)) } else { -ln(centred(!x)) }
 }
@@ -134,6 +136,7 @@ pub(crate) fn gumbel_bound(x: u32) -> f32 {
 }
 
 /// Natural logarithm of a positive normal number.
+#[inline(always)]
 fn ln(a: f32) -> f32 {
     let bits = a.to_bits().cast_signed();
     let e = (bits - 0x3F2A_AAAB) & 0xFF80_0000_u32.cast_signed();
@@ -142,7 +145,7 @@ fn ln(a: f32) -> f32 {
 }
 
 /// `ln(1 + r)` for `r` in [−⅓, ⅓].
-#[inline]
+#[inline(always)]
 fn log1p(r: f32) -> f32 {
     let mut q = LOG1P[8];
     for c in LOG1P[..8].iter().rev() {

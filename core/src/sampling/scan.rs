@@ -1,4 +1,10 @@
 //! One look at a row: where its large logits are.
+//!
+//! Loops over a whole row run in [`dispatch`], which compiles them for the widest vectors the machine has. They use
+//! operations that are exact everywhere, so the vectors change no bit.
+
+use mlxcel_kernels::simd::{LANES, Simd};
+use mlxcel_kernels::{dispatch, isa};
 
 /// A row of logits ranks by (logit down, id up): the smaller key is the better id. NaN must not occur.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,9 +34,6 @@ impl Ranked {
 /// Logits that share one maximum in a [`Scan`].
 pub(crate) const BLOCK: usize = 64;
 
-/// Independent partial results of a reduction, so that the compiler can vectorise it.
-pub(crate) const LANES: usize = 16;
-
 /// A row of logits with the maximum of each block of [`BLOCK`] ids.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scan<'a> {
@@ -44,19 +47,42 @@ pub(crate) struct Scan<'a> {
 
 /// The lowest id whose logit is NaN or +∞.
 pub(crate) fn first_unusable(logits: &[f32]) -> Option<usize> {
-    let usable = |logit: &f32| *logit < f32::INFINITY;
-    // Counted block by block rather than searched, so that it vectorises.
-    let whole = |block: &[f32]| block.iter().filter(|logit| usable(logit)).count() == block.len();
-    let first = BLOCK * logits.chunks(BLOCK).position(|block| !whole(block))?;
-    logits[first..].iter().position(|logit| !usable(logit)).map(|offset| first + offset)
+    let (blocks, _) = logits.as_chunks::<BLOCK>();
+    let first = BLOCK * dispatch!(isa(), |s| usable_blocks(s, blocks));
+    logits[first..].iter().position(|logit| !(*logit < f32::INFINITY)).map(|offset| first + offset)
+}
+
+/// Blocks before the first that has an unusable logit.
+#[inline(always)]
+fn usable_blocks<S: Simd>(s: S, blocks: &[[f32; BLOCK]]) -> usize {
+    for (i, block) in blocks.iter().enumerate() {
+        let mut unusable = s.splat(0.0);
+        for logits in block.as_chunks::<LANES>().0 {
+            let usable = s.lt(s.load(logits), s.splat(f32::INFINITY));
+            unusable = s.select(usable, unusable, s.splat(1.0));
+        }
+        if s.any(s.lt(s.splat(0.0), unusable)) {
+            return i;
+        }
+    }
+    blocks.len()
 }
 
 impl<'a> Scan<'a> {
     /// Looks at `logits` once; `maxima` is where the block maxima are kept.
     pub(crate) fn new(logits: &'a [f32], maxima: &'a mut Vec<f32>) -> Self {
+        let (blocks, rest) = logits.as_chunks::<BLOCK>();
         maxima.clear();
-        maxima.extend(logits.chunks(BLOCK).map(maximum));
-        let best = maximum(maxima);
+        maxima.resize(blocks.len(), 0.0);
+        dispatch!(isa(), |s| {
+            for (block, largest) in blocks.iter().zip(&mut *maxima) {
+                *largest = maximum(s, block);
+            }
+            if !rest.is_empty() {
+                maxima.push(maximum(s, rest));
+            }
+        });
+        let best = dispatch!(isa(), |s| maximum(s, maxima));
         Self { logits, maxima, best }
     }
 
@@ -112,15 +138,12 @@ impl<'a> Scan<'a> {
 }
 
 /// The largest of `values`, which are free of NaN; −∞ if there are none.
-fn maximum(values: &[f32]) -> f32 {
-    let larger = |a: f32, b: f32| if b > a { b } else { a };
-    let mut lanes = [f32::NEG_INFINITY; LANES];
-    let chunks = values.chunks_exact(LANES);
-    let rest = chunks.remainder();
+#[inline(always)]
+fn maximum<S: Simd>(s: S, values: &[f32]) -> f32 {
+    let (chunks, rest) = values.as_chunks::<LANES>();
+    let mut largest = s.load_partial(rest, f32::NEG_INFINITY);
     for chunk in chunks {
-        for (lane, &value) in lanes.iter_mut().zip(chunk) {
-            *lane = larger(*lane, value);
-        }
+        largest = s.max(s.load(chunk), largest);
     }
-    lanes.iter().chain(rest).copied().fold(f32::NEG_INFINITY, larger)
+    s.reduce_max(largest)
 }

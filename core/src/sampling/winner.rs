@@ -1,5 +1,7 @@
 //! The lowest id with the highest score `l(v) + T · G(v)`.
 
+use mlxcel_kernels::{dispatch, isa};
+
 use crate::TokenId;
 use crate::sampling::filter::Kept;
 use crate::sampling::noise::{G_MAX, Noise, gumbel_bound, gumbel_of_bits};
@@ -16,6 +18,16 @@ struct Leader {
 
 /// The winner among the kept ids of a row; `None` if no logit is finite.
 pub(crate) fn of_row(row: Scan<'_>, kept: Kept, noise: Noise, temperature: f32) -> Option<TokenId> {
+    dispatch!(isa(), |_s| search(row, kept, noise, temperature))
+}
+
+#[inline(always)]
+fn search(row: Scan<'_>, kept: Kept, noise: Noise, temperature: f32) -> Option<TokenId> {
+    if temperature == 0.0 {
+        // No noise, and nothing is filtered.
+        let (first, block) = row.blocks(row.best).next()?;
+        return (first..).zip(block).find(|(_, logit)| **logit == row.best).map(|(id, _)| TokenId(id));
+    }
     let mut leader = Leader { id: u32::MAX, score: f32::NEG_INFINITY, noise, temperature, kept };
     // The block of the best logit first: its score is close to the winner's, and rules most others out.
     if let Some((first, block)) = row.blocks(row.best).next() {
@@ -31,11 +43,13 @@ pub(crate) fn of_row(row: Scan<'_>, kept: Kept, noise: Noise, temperature: f32) 
 
 impl Leader {
     /// Whether an id with this logit could lead, whatever its noise: rounding keeps the order of `l + T·g` for `g ≤ G_MAX`.
+    #[inline(always)]
     fn can_be_reached_by(&self, logit: f32) -> bool {
         self.temperature.mul_add(G_MAX, logit) >= self.score
     }
 
     /// Scores the ids that could lead. Most are ruled out by a bound on their noise that needs no logarithm.
+    #[inline(always)]
     fn offer(&mut self, first: u32, block: &[f32]) {
         let mut logits = [f32::NEG_INFINITY; BLOCK];
         logits[..block.len()].copy_from_slice(block);
@@ -60,7 +74,7 @@ impl Leader {
 }
 
 /// No score of the ids from `first` on is above these; a loop that the compiler vectorises.
-#[inline(never)]
+#[inline(always)]
 fn bounds(first: u32, logits: &[f32; BLOCK], noise: Noise, temperature: f32) -> [f32; BLOCK] {
     let mut bounds = [0.0; BLOCK];
     for i in 0..BLOCK {

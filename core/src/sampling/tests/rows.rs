@@ -161,3 +161,36 @@ fn no_alternatives_are_listed_when_none_are_asked_for() {
     assert!(logprobs.top.is_empty());
     assert!((logprobs.emitted.logprob + std::f64::consts::LN_2).abs() < 1e-12);
 }
+
+#[test]
+fn a_crowd_of_nearly_equal_ids_is_cut_where_the_running_sum_says() {
+    let columns = 40_000;
+    let rows = [vec![-3.5; columns], normal_logits(3, columns, 1e-3), normal_logits(4, columns, 0.02)];
+    for logits in rows {
+        for (top_p, temperature) in [(0.37, 1.0), (0.9, 0.7), (0.001, 2.0)] {
+            let settings = SamplingSettings { top_p, ..seeded(1, temperature) };
+            let kept = sampler(settings, columns)
+                .kept_distribution(&logits, Position(0), &History::default(), &[])
+                .unwrap();
+            // The definition: ranked by logit, then id; the shortest prefix with the mass.
+            let mut ranked: Vec<usize> = (0..columns).collect();
+            ranked.sort_by(|&a, &b| logits[b].total_cmp(&logits[a]).then(a.cmp(&b)));
+            let best = logits[ranked[0]] as f64;
+            let weight = |id: &usize| ((logits[*id] as f64 - best) / temperature as f64).exp();
+            let total: f64 = ranked.iter().map(weight).sum();
+            let mut sum = 0.0;
+            let prefix = 1 + ranked
+                .iter()
+                .take_while(|id| {
+                    sum += weight(id);
+                    sum < top_p * total
+                })
+                .count();
+            let mut expected: Vec<usize> = ranked[..prefix].to_vec();
+            expected.sort_unstable();
+            let kept: Vec<usize> = kept.iter().map(|(id, _)| id.index()).collect();
+            assert_eq!(kept.len(), prefix, "top_p {top_p}, T {temperature}");
+            assert!(kept == expected, "top_p {top_p}, T {temperature}");
+        }
+    }
+}
