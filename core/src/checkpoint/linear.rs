@@ -51,7 +51,27 @@ pub struct Quantized<'a> {
     pub biases: Option<&'a [u8]>,
 }
 
+impl<'a> LinearTensors<'a> {
+    /// The bytes of all its tensors.
+    fn parts(&self) -> [&'a [u8]; 3] {
+        match *self {
+            Self::Dense(Dense { bytes, .. }) => [bytes, &[], &[]],
+            Self::Quantized(Quantized { weight, scales, biases, .. }) => {
+                [weight, scales, biases.unwrap_or_default()]
+            }
+        }
+    }
+}
+
 impl Checkpoint {
+    /// Gives the memory of mapped tensors back to the system, once they have been copied to where they are used: a model
+    /// that has been loaded keeps no page of its files. They can still be read.
+    pub fn release(&self, tensors: &LinearTensors<'_>) {
+        for part in tensors.parts() {
+            self.files.iter().for_each(|file| file.release(part));
+        }
+    }
+
     /// The weight of module `path`, which maps `input` numbers to `out` (an embedding: `out` rows of `input`).
     ///
     /// # Errors

@@ -76,6 +76,11 @@ impl Shard {
         &self.bytes[self.data..][start..end]
     }
 
+    /// Gives the memory of `part` back to the system if it is a part of this file; it can still be read.
+    pub(super) fn release(&self, part: &[u8]) {
+        self.bytes.release(part);
+    }
+
     /// The length field and the header as they stand in the file.
     pub(super) fn header(&self) -> &[u8] {
         &self.bytes[..self.data]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use memmap2::Mmap;
 
-use super::mmap::map;
+use super::mmap::{map, release};
 use super::{CheckpointError, Result};
 
 /// Files built into the program: name and content.
@@ -42,6 +42,19 @@ impl Deref for Bytes {
             Held::Mapped(mapped) => mapped,
             Held::Owned(owned) => owned,
             Held::Static(bytes) => bytes,
+        }
+    }
+}
+
+impl Bytes {
+    /// Gives the memory of `part` back to the system if it is a part of a mapped file; it can still be read.
+    pub(super) fn release(&self, part: &[u8]) {
+        let Held::Mapped(mapped) = &self.0 else { return };
+        let all = mapped.as_ptr_range();
+        let part = part.as_ptr_range();
+        if all.start <= part.start && part.end <= all.end {
+            let start = part.start.addr() - all.start.addr();
+            release(mapped, start..start + (part.end.addr() - part.start.addr()));
         }
     }
 }

@@ -30,6 +30,7 @@ impl Embedding {
             Executor::Mlx(dtype) => Table::Mlx(mlx::matrix(&tensors.to_f32(), vocab, width, dtype)?),
             Executor::Cpu => Table::Cpu(cpu::Linear::pack(&[tensors], width)?),
         };
+        loader.release(&[tensors]);
         Ok(Self { table, vocab, width })
     }
 

@@ -48,6 +48,7 @@ impl Linear {
             Executor::Mlx(dtype) => Weights::Mlx(mlx::Linear::load(&matrices, input, dtype)?),
             Executor::Cpu => Weights::Cpu(cpu::Linear::pack(&matrices, input)?),
         };
+        loader.release(&matrices);
         Ok(Self { weights, bias: None })
     }
 

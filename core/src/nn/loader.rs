@@ -46,4 +46,9 @@ impl<'a> Loader<'a> {
     pub(crate) fn linear(&self, path: &str, out: usize, input: usize) -> Result<LinearTensors<'a>> {
         Ok(self.checkpoint.linear(path, out, input)?)
     }
+
+    /// Lets go of tensors that are on the executor now, so that no weight is in memory twice for long.
+    pub(super) fn release(&self, tensors: &[LinearTensors<'_>]) {
+        tensors.iter().for_each(|tensors| self.checkpoint.release(tensors));
+    }
 }

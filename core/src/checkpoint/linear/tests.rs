@@ -140,3 +140,38 @@ fn a_head_has_its_own_bits() {
     assert!(matches!(checkpoint.linear("p", OUT, INPUT).unwrap(), LinearTensors::Quantized(_)));
     checkpoint.finish().unwrap();
 }
+
+/// Bytes in memory of the mapping that holds `address`.
+#[cfg(target_os = "linux")]
+fn resident(address: usize) -> usize {
+    let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    let mut inside = false;
+    for line in maps.lines() {
+        let bound = |text: &str| usize::from_str_radix(text, 16).ok();
+        let range = line.split_once(' ').and_then(|(range, _)| range.split_once('-'));
+        if let Some((start, end)) = range.and_then(|(start, end)| Some((bound(start)?, bound(end)?))) {
+            inside = (start..end).contains(&address);
+        } else if let Some(size) = line.strip_prefix("Rss:").filter(|_| inside) {
+            return size.trim().trim_end_matches(" kB").parse::<usize>().unwrap() * 1024;
+        }
+    }
+    panic!("no mapping at {address:#x}")
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_released_weight_is_out_of_memory_and_still_readable() {
+    const ROWS: usize = 4096;
+    let bytes: Vec<u8> = (0..ROWS * INPUT * 4).map(|i| (i / 3) as u8).collect();
+    let writer = writer(json!({})).tensor("p.weight", Dtype::F32, &[ROWS, INPUT], bytes.clone());
+    let folder = super::super::tests::written(&writer);
+    let checkpoint = Checkpoint::open(folder.path()).unwrap();
+    let tensors = checkpoint.linear("p", ROWS, INPUT).unwrap();
+    let LinearTensors::Dense(dense) = tensors else { panic!("packed") };
+    assert!(dense.bytes == bytes);
+    let address = dense.bytes.as_ptr().addr();
+    assert!(resident(address) >= bytes.len(), "read, so it is in memory");
+    checkpoint.release(&tensors);
+    assert!(resident(address) < bytes.len() / 4, "{} of {} bytes stay", resident(address), bytes.len());
+    assert!(dense.bytes == bytes);
+}
