@@ -49,6 +49,8 @@ impl<'a> Loader<'a> {
 
     /// Lets go of tensors that are on the executor now, so that no weight is in memory twice for long.
     pub(super) fn release(&self, tensors: &[LinearTensors<'_>]) {
-        tensors.iter().for_each(|tensors| self.checkpoint.release(tensors));
+        for tensors in tensors {
+            self.checkpoint.release(tensors);
+        }
     }
 }

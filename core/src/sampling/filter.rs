@@ -169,6 +169,7 @@ impl Buckets {
     }
 
     /// The mass of the row and of each bucket, in one pass.
+    #[expect(clippy::large_stack_arrays, reason = "16 kB, once a row")]
     fn masses(&self, row: Scan<'_>) -> (f64, [f64; BUCKETS]) {
         let mut sums: Sums = [[0.0; BUCKETS + LANES]; 2];
         let mut lanes = [0.0; LANES];

@@ -49,7 +49,10 @@ pub(crate) struct Scan<'a> {
 pub(crate) fn first_unusable(logits: &[f32]) -> Option<usize> {
     let (blocks, _) = logits.as_chunks::<BLOCK>();
     let first = BLOCK * dispatch!(isa(), |s| usable_blocks(s, blocks));
-    logits[first..].iter().position(|logit| !(*logit < f32::INFINITY)).map(|offset| first + offset)
+    logits[first..]
+        .iter()
+        .position(|logit| logit.is_nan() || *logit == f32::INFINITY)
+        .map(|offset| first + offset)
 }
 
 /// Blocks before the first that has an unusable logit.
