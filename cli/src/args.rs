@@ -324,7 +324,7 @@ pub(crate) struct BenchArgs {
     pub(crate) widths: Vec<Width>,
 
     /// How often everything is measured.
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = values::tokens)]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = values::several)]
     pub(crate) repeat: usize,
 
     /// Run the drafter for its cost, but propose what a recorded classic run emitted, right with these probabilities by
@@ -353,7 +353,7 @@ pub(crate) struct DoctorArgs {
     pub(crate) context: usize,
 
     /// How often every width is measured.
-    #[arg(long, value_name = "N", default_value_t = 11, value_parser = values::tokens)]
+    #[arg(long, value_name = "N", default_value_t = 11, value_parser = values::several)]
     pub(crate) repeat: usize,
 
     /// Threads of the CPU kernels [default: one a physical core].
@@ -394,7 +394,7 @@ pub(crate) struct ProveArgs {
     pub(crate) max_tokens: usize,
 
     /// Answers of each kind to each prompt.
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = values::tokens)]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = values::several)]
     pub(crate) repeat: usize,
 
     /// Temperature of the sampled answers; 0 leaves them out.

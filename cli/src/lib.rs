@@ -60,7 +60,9 @@ pub fn run(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> 
         Ok(cli) => cli,
         Err(refusal) => return without_command(&refusal),
     };
-    if mlxcel_core::stdout_was_closed() {
+    // A server has no answer on stdout.
+    let answers = !matches!(cli.command, Command::Serve(_));
+    if answers && mlxcel_core::stdout_was_closed() {
         return error::exit(&error::StdoutClosed.into());
     }
     let result = match cli.command {

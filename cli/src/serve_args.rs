@@ -111,7 +111,7 @@ pub(crate) struct Bounds {
     pub(crate) ctx_size: Option<usize>,
 
     /// Requests that are answered at once (-np).
-    #[arg(long, value_name = "N", env = "MLXCEL_PARALLEL", default_value = "4", value_parser = values::tokens)]
+    #[arg(long, value_name = "N", env = "MLXCEL_PARALLEL", default_value = "4", value_parser = values::several)]
     #[arg(allow_negative_numbers = true)]
     pub(crate) parallel: usize,
 
@@ -120,22 +120,22 @@ pub(crate) struct Bounds {
     pub(crate) queue: usize,
 
     /// Rows of a forward over the blocks of all requests.
-    #[arg(long, value_name = "ROWS", env = "MLXCEL_BATCH_ROWS", default_value = "64", value_parser = values::tokens)]
+    #[arg(long, value_name = "ROWS", env = "MLXCEL_BATCH_ROWS", default_value = "64", value_parser = values::several)]
     #[arg(allow_negative_numbers = true)]
     pub(crate) batch_rows: usize,
 
     /// MiB for what requests keep of their tokens, all together [default: half of what is free at the start].
-    #[arg(long, value_name = "MIB", env = "MLXCEL_STATE_MEMORY", value_parser = values::tokens)]
+    #[arg(long, value_name = "MIB", env = "MLXCEL_STATE_MEMORY", value_parser = values::mebibytes)]
     #[arg(allow_negative_numbers = true)]
     pub(crate) state_memory: Option<usize>,
 
     /// Connections at once; more wait.
-    #[arg(long, value_name = "N", env = "MLXCEL_CONNECTIONS", default_value = "512", value_parser = values::tokens)]
+    #[arg(long, value_name = "N", env = "MLXCEL_CONNECTIONS", default_value = "512", value_parser = values::several)]
     #[arg(allow_negative_numbers = true)]
     pub(crate) connections: usize,
 
     /// MiB of a request's body.
-    #[arg(long, value_name = "MIB", env = "MLXCEL_MAX_BODY", default_value = "16", value_parser = values::tokens)]
+    #[arg(long, value_name = "MIB", env = "MLXCEL_MAX_BODY", default_value = "16", value_parser = values::mebibytes)]
     #[arg(allow_negative_numbers = true)]
     pub(crate) max_body: usize,
 

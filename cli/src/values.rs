@@ -50,6 +50,19 @@ pub(crate) fn tokens(text: &str) -> Result<usize, String> {
         .ok_or_else(|| "expected a number of tokens, at least 1".to_owned())
 }
 
+/// A number of MiB, given back in bytes.
+pub(crate) fn mebibytes(text: &str) -> Result<usize, String> {
+    let fits = |mib: &usize| (1..=1 << 24).contains(mib);
+    let expected = || "expected a number of MiB, 1 to 16777216".to_owned();
+    text.parse().ok().filter(fits).map(|mib| mib << 20).ok_or_else(expected)
+}
+
+/// A number of something, 1 to a million.
+pub(crate) fn several(text: &str) -> Result<usize, String> {
+    let fits = |count: &usize| (1..=1_000_000).contains(count);
+    text.parse().ok().filter(fits).ok_or_else(|| "expected a number from 1 to 1000000".to_owned())
+}
+
 /// A number of threads, 1 to 1024.
 pub(crate) fn threads(text: &str) -> Result<usize, String> {
     let fits = |threads: &usize| (1..=1024).contains(threads);
@@ -120,6 +133,14 @@ mod tests {
         assert_eq!(object(r#"{"a": 1}"#).unwrap()["a"], 1);
         for odd in ["", "[]", "1", "{", "{\"a\": 1} x"] {
             assert!(object(odd).is_err(), "{odd}");
+        }
+    }
+
+    #[test]
+    fn sizes_do_not_wrap() {
+        assert_eq!(mebibytes("1"), Ok(1 << 20));
+        for odd in ["0", "-1", "17592186044416", "99999999999999999999"] {
+            assert!(mebibytes(odd).is_err() && several(odd).is_err(), "{odd}");
         }
     }
 

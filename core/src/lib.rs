@@ -1,5 +1,6 @@
 //! Core of mlxcel: everything that serves a language model speculatively and names no family.
 
+mod cache;
 pub mod checkpoint;
 pub mod engine;
 mod error;

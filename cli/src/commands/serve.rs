@@ -74,7 +74,7 @@ fn http(args: &ServeArgs, keys: Vec<String>) -> Http {
         keys,
         origins: args.access.cors_origins.clone(),
         connections: bounds.connections,
-        body: bounds.max_body << 20,
+        body: bounds.max_body,
         request_time: Duration::from_secs(bounds.request_timeout),
         keep_alive: Http::default().keep_alive,
         // What the engine gives up is gone first, and its answer can still say so.
@@ -89,7 +89,7 @@ fn limits(bounds: &Bounds) -> Limits {
         queue: bounds.queue,
         context: bounds.ctx_size.unwrap_or(CONTEXT),
         rows: bounds.batch_rows,
-        memory: bounds.state_memory.map_or_else(memory, |mib| mib << 20),
+        memory: bounds.state_memory.unwrap_or_else(memory),
         patience: Duration::from_secs(bounds.reader_timeout),
         ..Limits::default()
     }

@@ -1,14 +1,14 @@
 //! Where verdicts are kept: one small file a key, in the user's cache.
 
 use std::{
-    env, fs, io,
+    io,
     path::{Path, PathBuf},
-    process,
 };
 
 use serde::{Deserialize, Serialize};
 
 use super::{Key, Verdict};
+use crate::cache;
 
 /// A folder of verdicts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,10 +32,7 @@ impl Store {
     /// In the user's cache: `mlxcel/exactness` in `$XDG_CACHE_HOME`, else in `~/Library/Caches` on macOS and in `~/.cache`
     /// elsewhere. `None` if there is no home.
     pub fn user() -> Option<Self> {
-        let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        let own = if cfg!(target_os = "macos") { "Library/Caches" } else { ".cache" };
-        let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(own)))?;
-        Some(Self::at(cache.join("mlxcel").join("exactness")))
+        cache::folder("exactness").map(Self::at)
     }
 
     /// The folder.
@@ -45,8 +42,7 @@ impl Store {
 
     /// What was kept under `key`. A file that cannot be read, or is of another key, counts as absent.
     pub fn read(&self, key: &Key) -> Vec<Verdict> {
-        let kept =
-            fs::read(self.file(key)).ok().and_then(|bytes| serde_json::from_slice::<Kept>(&bytes).ok());
+        let kept = cache::read(&self.file(key)).and_then(|bytes| serde_json::from_slice::<Kept>(&bytes).ok());
         kept.filter(|kept| kept.key == *key).map(|kept| kept.verdicts).unwrap_or_default()
     }
 
@@ -58,12 +54,8 @@ impl Store {
         let known = verdicts.iter().filter(|new| new.longest.is_some() || new.difference.is_some());
         all.extend(known.cloned());
         all.sort_by_key(|verdict| verdict.width);
-        fs::create_dir_all(&self.folder)?;
-        let file = self.file(key);
-        let unfinished = file.with_extension(format!("{}.tmp", process::id()));
         let kept = serde_json::to_vec_pretty(&Kept { key: key.clone(), verdicts: all })?;
-        fs::write(&unfinished, kept)?;
-        fs::rename(&unfinished, &file)
+        cache::write(&self.file(key), &kept)
     }
 
     fn file(&self, key: &Key) -> PathBuf {

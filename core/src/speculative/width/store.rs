@@ -1,17 +1,12 @@
 //! Evidence that outlives the program: one small file a pair and machine, in the user's cache.
 
-use std::{
-    collections::HashMap,
-    env, fs, io,
-    path::{Path, PathBuf},
-    process,
-};
+use std::{collections::HashMap, io, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::{Evidence, SharedEvidence, evidence::Kept};
-use crate::{exactness::Device, nn::Executor};
+use crate::{cache, exactness::Device, nn::Executor};
 
 /// Changes when the evidence or its meaning does; files of other versions count as absent.
 const VERSION: u32 = 1;
@@ -60,10 +55,7 @@ impl EvidenceStore {
     /// `mlxcel/widths` in `$XDG_CACHE_HOME`, else in `~/Library/Caches` on macOS and in `~/.cache` elsewhere. `None` if
     /// there is no home.
     pub fn user_folder() -> Option<PathBuf> {
-        let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        let own = if cfg!(target_os = "macos") { "Library/Caches" } else { ".cache" };
-        let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(own)))?;
-        Some(cache.join("mlxcel").join("widths"))
+        cache::folder("widths")
     }
 
     /// The evidence of a pair. A file that cannot be read, is of another version or of another pair, counts as absent.
@@ -71,7 +63,7 @@ impl EvidenceStore {
         if let Some(shared) = self.shared.get(key) {
             return shared.clone();
         }
-        let file = self.file(key).and_then(|path| fs::read(path).ok());
+        let file = self.file(key).and_then(|path| cache::read(&path));
         let file = file.and_then(|bytes| serde_json::from_slice::<File>(&bytes).ok());
         let kept = file.filter(|file| file.version == VERSION && file.key == *key);
         let evidence = kept.map(|file| Evidence::from_kept(file.evidence)).unwrap_or_default();
@@ -87,11 +79,8 @@ impl EvidenceStore {
     pub fn keep(&self, key: &PairKey) -> io::Result<()> {
         let (Some(path), Some(shared)) = (self.file(key), self.shared.get(key)) else { return Ok(()) };
         let evidence = shared.lock().kept();
-        fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
-        let unfinished = path.with_extension(format!("{}.tmp", process::id()));
         let file = File { version: VERSION, key: key.clone(), evidence };
-        fs::write(&unfinished, serde_json::to_vec(&file)?)?;
-        fs::rename(&unfinished, &path)
+        cache::write(&path, &serde_json::to_vec(&file)?)
     }
 
     fn file(&self, key: &PairKey) -> Option<PathBuf> {
@@ -107,6 +96,8 @@ impl EvidenceStore {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn key(target: &str) -> PairKey {
