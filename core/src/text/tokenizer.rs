@@ -102,6 +102,14 @@ impl Tokenizer {
         for (id, token) in inner.get_added_tokens_decoder() {
             special[id as usize] = token.special;
             if is_control(&token) {
+                // The library numbers added tokens anew where the file's ids do not fit, and can meet an ordinary token: then
+                // any text with it would be read as control.
+                if let Some(other) = inner.get_model().id_to_token(id).filter(|other| *other != token.content)
+                {
+                    let detail =
+                        format!("the added token {:?} and the token {other:?} share id {id}", token.content);
+                    return Err(refuse(detail));
+                }
                 controls.push(Control { id: TokenId(id), token });
             }
         }
@@ -358,6 +366,16 @@ mod tests {
     }
 
     /// Found by fuzzing: the library panics on a decoder that is cut off.
+    /// Found by fuzzing: the library counts added tokens on from the size of a vocabulary that has gaps.
+    #[test]
+    fn a_control_token_has_an_id_of_its_own() {
+        let mut json = byte_level_json(&[], &[("<|im_end|>", true)]);
+        let vocab = json["model"]["vocab"].as_object_mut().unwrap();
+        (0..20u8).for_each(|gap| drop(vocab.shift_remove(&char::from(b'a' + gap).to_string())));
+        let refused = Tokenizer::from_json(json.to_string().as_bytes()).unwrap_err().to_string();
+        assert!(refused.contains("<|im_end|>") && refused.contains("share id 236"), "{refused}");
+    }
+
     #[test]
     fn a_file_that_is_cut_off_is_refused_wherever_it_is() {
         let whole = byte_fallback_json().to_string().into_bytes();
