@@ -8,7 +8,7 @@ use mlxcel_core::{
     Error, checkpoint::CheckpointError, family::StartError, speculative::AnswerError, text::TextError,
 };
 
-use crate::notes::to_stderr;
+use crate::{flags, notes::to_stderr};
 
 const FAILURE: u8 = 1;
 /// A command line that cannot be served: a flag, its value, or the prompt is at fault.
@@ -83,7 +83,10 @@ pub(crate) fn render(error: &anyhow::Error) -> String {
     let mut hint = None;
     let mut last = String::new();
     for (depth, cause) in error.chain().enumerate() {
-        let message = cause.to_string();
+        let message = match cause.downcast_ref() {
+            Some(error) => flags::spelled(error),
+            None => cause.to_string(),
+        };
         let (message, own) = split_hint(&message);
         hint = own.map(str::to_owned).or_else(|| checkpoint_hint(cause)).or(hint);
         // Some messages end with their cause already.

@@ -17,6 +17,7 @@ mod commands;
 mod error;
 mod exactness;
 mod families;
+mod flags;
 mod interactive;
 mod interrupt;
 mod load;

@@ -1,7 +1,7 @@
 //! The line editor and its history.
 
 use std::{
-    env, fs,
+    env, fs, io, mem,
     path::{Path, PathBuf},
 };
 
@@ -25,6 +25,8 @@ pub(super) enum Read {
     Message(String),
     /// Ctrl-C: the line is dropped.
     Dropped,
+    /// Bytes that are no UTF-8: they are dropped, with all that was typed or pasted beside them.
+    Garbled,
     /// Ctrl-D.
     End,
 }
@@ -32,8 +34,7 @@ pub(super) enum Read {
 impl Editor {
     /// An editor with the history of earlier sessions.
     pub(super) fn new() -> Result<Self> {
-        let config = Config::builder().max_history_size(HISTORY)?.auto_add_history(false).build();
-        let mut lines = DefaultEditor::with_config(config).context("cannot use the terminal")?;
+        let mut lines = line_editor()?;
         let history = history_file(|name| env::var_os(name).map(PathBuf::from));
         if let Some(file) = &history {
             // The first session has none.
@@ -56,9 +57,21 @@ impl Editor {
                 }
                 Err(ReadlineError::Interrupted) => return Ok(Read::Dropped),
                 Err(ReadlineError::Eof) => return Ok(Read::End),
+                Err(ReadlineError::Io(error)) if error.kind() == io::ErrorKind::InvalidData => {
+                    self.forget_what_is_typed()?;
+                    return Ok(Read::Garbled);
+                }
                 Err(error) => return Err(error).context("cannot read from the terminal"),
             }
         }
+    }
+
+    /// Drops what was read ahead: half a pasted text is no message. The history stays.
+    fn forget_what_is_typed(&mut self) -> Result<()> {
+        let history = mem::take(self.lines.history_mut());
+        self.lines = line_editor()?;
+        *self.lines.history_mut() = history;
+        Ok(())
     }
 
     fn remember(&mut self, message: &str) {
@@ -78,6 +91,11 @@ impl Editor {
             tracing::warn!("the history is not kept in {}: {error}", file.display());
         }
     }
+}
+
+fn line_editor() -> Result<DefaultEditor> {
+    let config = Config::builder().max_history_size(HISTORY)?.auto_add_history(false).build();
+    DefaultEditor::with_config(config).context("cannot use the terminal")
 }
 
 /// `mlxcel/history` among the user's state files (XDG Base Directory Specification).

@@ -32,6 +32,7 @@ pub(crate) fn converse(args: RunArgs, tools: Vec<Value>, loaded: &Loaded) -> Res
     let left = loop {
         match editor.read() {
             Ok(Read::End) => break Ok(()),
+            Ok(Read::Garbled) => to_stderr("that is no UTF-8, and was dropped\n"),
             Ok(Read::Dropped) => to_stderr("/exit or Ctrl-D leaves\n"),
             Ok(Read::Message(text)) => match parse(&text) {
                 Input::Exit => break Ok(()),

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::{
     args::{DraftWidth, RunArgs},
-    values,
+    flags, values,
 };
 
 /// The word for a setting that is left out.
@@ -123,7 +123,7 @@ pub(super) fn set(
         }
         _ => return Err(unknown(name)),
     }
-    changed.answer().check(vocabulary).map_err(|error| error.to_string())?;
+    changed.answer().check(vocabulary).map_err(|error| flags::spelled_as_setting(&error))?;
     *args = changed;
     Ok(())
 }

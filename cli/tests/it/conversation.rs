@@ -19,11 +19,13 @@ struct Terminal {
 
 impl Terminal {
     fn start(arguments: &str, state: &std::path::Path) -> Option<Self> {
-        let line = format!("{} run {arguments}", env!("CARGO_BIN_EXE_mlxcel"));
+        // Without `exec` a shell stays between the two, gets Ctrl-C as well, and some shells end with it.
+        let line = format!("exec {} run {arguments}", env!("CARGO_BIN_EXE_mlxcel"));
         let mut child = Command::new("script")
             .args(["-q", "-e", "-c", &line, "/dev/null"])
             .env("XDG_STATE_HOME", state)
             .env("TERM", "xterm")
+            .env("SHELL", "/bin/sh")
             .env_remove("NO_COLOR")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -108,9 +110,20 @@ fn a_conversation_on_a_terminal() {
     terminal.wait_for("/exit or Ctrl-D leaves");
     terminal.line("/nope");
     terminal.wait_for("no such command");
+    // Lines that are there before they are asked for: none is lost, and a message of several is whole.
+    terminal.line("/set temp 0.25\r\"\"\"one\rtwo\"\"\"\r/stats\r/set seed 5\r/set seed");
+    terminal.wait_for("3 tokens");
+    terminal.wait_for("seed 5");
+    // Bytes that are no text end neither the program nor in a message.
+    terminal.wait_for(">>> ");
+    terminal.keys.write_all(b"caf\xe9 au lait\r").unwrap();
+    terminal.wait_for("no UTF-8");
+    terminal.line("/set temp");
+    terminal.wait_for("temp 0.25");
     terminal.line("/clear");
     terminal.line("/exit");
     assert_eq!(terminal.child.wait().unwrap().code(), Some(0));
     let history = std::fs::read_to_string(state.path().join("mlxcel/history")).unwrap();
     assert!(history.contains("/set max-tokens 3") && !history.contains("half"), "{history}");
+    assert!(!history.contains("lait"), "{history}");
 }

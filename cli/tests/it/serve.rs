@@ -143,7 +143,7 @@ fn what_cannot_be_served_is_said_at_the_start() {
         (&["-m", &missing], 1, "cannot load the target"),
         (&["-m", &cut], 1, "cannot load the target"),
         (&["--draft-block-size", "17"], 2, "limit"),
-        (&["--temp", "nan"], 2, "temperature: NaN is out of range"),
+        (&["--temp", "nan"], 2, "--temp: NaN is out of range"),
         (&["--parallel", "0"], 2, "--parallel"),
     ];
     for (arguments, code, message) in cases {
