@@ -115,7 +115,8 @@ fn power_of_two(n: i32) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Isa, simd::Simd};
+    use crate::Isa;
+    use crate::linear::{dot::BYTE, register::Register as _};
 
     /// Undoes [`Dot::arrange`] through the dot product itself: a weight of 1 at one input, 0 elsewhere.
     fn integers(isa: Isa, steps: &[Step]) -> Vec<i32> {
@@ -123,11 +124,12 @@ mod tests {
             let mut codes = [0u8; 128];
             codes[64 * (k / 4) + k % 4] = 1;
             dispatch!(isa, |s| {
-                let mut lanes = [0; LANES];
-                let mut acc = [s.zero()];
-                s.dot(&mut acc, &[s.unpack_bytes(&codes)], step);
-                s.store_i(&mut lanes, s.total(acc[0]));
-                lanes[0]
+                let mut lanes = [0.0];
+                let mut acc = [[s.zero()]];
+                // SAFETY: a whole step of bytes.
+                unsafe { s.dots::<BYTE, 1, 1>(&mut acc, [codes.as_ptr()], [step]) };
+                s.write(&mut lanes, s.total(acc[0][0]));
+                lanes[0] as i32
             })
         };
         steps.iter().flat_map(|step| (0..STEP).map(|k| one(step, k)).collect::<Vec<_>>()).collect()

@@ -5,12 +5,13 @@
 
 use std::ops::Range;
 
-use crate::simd::{LANES, Simd, f32_to_bf16};
+use crate::simd::{LANES, f32_to_bf16};
 use crate::{Exec, dispatch};
 
 use super::buffer::Buffer;
 use super::format::{FloatType, QuantFormat, e4m3, e8m0};
 use super::quantized::prefetch;
+use super::register::Register;
 use super::walk::{Output, Tile, split, walk};
 use super::weights::{LinearPart, LinearWeights};
 use super::{Rows, read_float};
@@ -82,18 +83,18 @@ impl Dense {
         }
     }
 
-    fn part<S: Simd>(&self, s: S, x: &[f32], output: &Output, blocks: Range<usize>, rows: Range<usize>) {
+    fn part<S: Register>(&self, s: S, x: &[f32], output: &Output, blocks: Range<usize>, rows: Range<usize>) {
         macro_rules! go {
-            ($dtype:literal) => {{
-                let product = Product::<S, $dtype> { s, weights: self, x, output };
+            ($dtype:expr) => {{
+                let product = Product::<S, { $dtype }> { s, weights: self, x, output };
                 // SAFETY: `split` hands each part to one thread; ranges are within the product.
                 unsafe { walk::<S, _>(&product, blocks, rows) }
             }};
         }
         match self.dtype {
-            FloatType::Bf16 => go!(0),
-            FloatType::F16 => go!(1),
-            FloatType::F32 => go!(2),
+            FloatType::Bf16 => go!(BF16),
+            FloatType::F16 => go!(F16),
+            FloatType::F32 => go!(F32),
         }
     }
 }
@@ -126,6 +127,11 @@ fn mxfp8_as_bf16(codes: &[u8], scales: &[u8]) -> Vec<u8> {
     values.flat_map(|value| f32_to_bf16(value).to_le_bytes()).collect()
 }
 
+/// [`FloatType`] as numbers, for kernels compiled for each.
+const BF16: u8 = 0;
+const F16: u8 = 1;
+const F32: u8 = 2;
+
 /// A product in progress; `DTYPE` is [`FloatType`] as a number.
 struct Product<'a, S, const DTYPE: u8> {
     s: S,
@@ -134,76 +140,85 @@ struct Product<'a, S, const DTYPE: u8> {
     output: &'a Output,
 }
 
-impl<S: Simd, const DTYPE: u8> Tile for Product<'_, S, DTYPE> {
+impl<S: Register, const DTYPE: u8> Tile<S> for Product<'_, S, DTYPE> {
+    const SUMS: usize = 2;
+
     #[inline]
-    unsafe fn tile<const M: usize, const NB: usize>(&self, row: usize, block: usize, _cold: bool) {
+    unsafe fn tile<const M: usize, const C: usize>(&self, row: usize, column: usize, _cold: bool) {
         self.s.vectorize(
             #[inline(always)]
             // SAFETY: the caller's promise.
-            |_| unsafe { self.compute::<M, NB>(row, block) },
+            |_| unsafe { self.compute::<M, C>(row, column) },
         );
     }
 }
 
-impl<S: Simd, const DTYPE: u8> Product<'_, S, DTYPE> {
+impl<S: Register, const DTYPE: u8> Product<'_, S, DTYPE> {
     /// Bytes of two inputs of a block.
-    const PAIR_BYTES: usize = if DTYPE == 2 { 128 } else { 64 };
+    const PAIR_BYTES: usize = if DTYPE == F32 { 128 } else { 64 };
 
     /// # Safety
     /// As [`Tile::tile`].
     #[inline(always)]
-    unsafe fn compute<const M: usize, const NB: usize>(&self, row: usize, block: usize) {
+    #[expect(clippy::needless_range_loop, reason = "several arrays share an index, which unrolls")]
+    unsafe fn compute<const M: usize, const C: usize>(&self, row: usize, column: usize) {
         let (s, inputs, block_bytes) = (self.s, self.weights.inputs, self.weights.block_bytes());
         let data = self.weights.data.bytes();
-        debug_assert!((block + NB) * block_bytes <= data.len() && (row + M) * inputs <= self.x.len());
-        // SAFETY: blocks and rows are within the buffers (asserted above for tests, promised by the caller).
+        debug_assert!((column + C).div_ceil(S::PARTS) * block_bytes <= data.len());
+        debug_assert!((row + M) * inputs <= self.x.len());
+        // SAFETY: columns and rows are within the buffers (asserted above for tests, promised by the caller).
         unsafe {
-            let weights = data.as_ptr().add(block * block_bytes);
+            let mut weights = [data.as_ptr(); C];
+            for c in 0..C {
+                let (block, part) = ((column + c) / S::PARTS, (column + c) % S::PARTS);
+                weights[c] =
+                    data.as_ptr().add(block * block_bytes + part * S::WIDTH * unit(self.weights.dtype));
+            }
             let x = self.x.as_ptr().add(row * inputs);
-            let mut even = [[s.splat(0.0); NB]; M];
+            let mut even = [[s.repeat(0.0); C]; M];
             let mut odd = even;
             for pair in 0..inputs / 2 {
                 // The end of a block is followed by the next tile's blocks.
                 let past = pair * Self::PAIR_BYTES + AHEAD >= block_bytes;
-                let ahead = if past { AHEAD + (NB - 1) * block_bytes } else { AHEAD };
-                for b in 0..NB {
-                    let at = weights.add(b * block_bytes + pair * Self::PAIR_BYTES);
-                    prefetch(at.wrapping_add(ahead));
-                    if DTYPE == 2 {
-                        prefetch(at.wrapping_add(ahead + 64));
+                let ahead = if past { AHEAD + (C.div_ceil(S::PARTS) - 1) * block_bytes } else { AHEAD };
+                for c in 0..C {
+                    let at = weights[c].add(pair * Self::PAIR_BYTES);
+                    // One register of each block asks for its lines.
+                    if c.is_multiple_of(S::PARTS) {
+                        prefetch(at.wrapping_add(ahead));
+                        if DTYPE == F32 {
+                            prefetch(at.wrapping_add(ahead + 64));
+                        }
                     }
-                    let (w0, w1) = self.pair(at);
+                    let [w0, w1] = self.pair(at);
                     for m in 0..M {
                         let x = x.add(m * inputs + 2 * pair);
-                        even[m][b] = s.fma(w0, s.splat(*x), even[m][b]);
-                        odd[m][b] = s.fma(w1, s.splat(*x.add(1)), odd[m][b]);
+                        even[m][c] = s.plus_product(w0, s.repeat(*x), even[m][c]);
+                        odd[m][c] = s.plus_product(w1, s.repeat(*x.add(1)), odd[m][c]);
                     }
                 }
             }
             for m in 0..M {
-                for b in 0..NB {
-                    self.output.store(s, row + m, block + b, s.add(even[m][b], odd[m][b]));
+                for c in 0..C {
+                    self.output.store(s, row + m, column + c, s.plus(even[m][c], odd[m][c]));
                 }
             }
         }
     }
 
-    /// Weights of two inputs, 16 outputs each.
+    /// Weights of two inputs, a register of outputs each.
     ///
     /// # Safety
-    /// `at` is the start of a pair.
+    /// `at` is the start of a register's part of a pair.
     #[inline(always)]
-    unsafe fn pair(&self, at: *const u8) -> (S::F, S::F) {
+    unsafe fn pair(&self, at: *const u8) -> [S::R; 2] {
         let s = self.s;
-        // SAFETY: a pair has these bytes, at a multiple of 64.
+        // SAFETY: a pair has these bytes.
         unsafe {
             match DTYPE {
-                0 => {
-                    let v = s.load_i(&*at.cast());
-                    (s.of_bits(s.shl_i::<16>(v)), s.of_bits(s.and_i(v, s.splat_i(0xffff_0000_u32 as i32))))
-                }
-                1 => (s.load_f16(&*at.cast()), s.load_f16(&*at.add(32).cast())),
-                _ => (s.load(&*at.cast()), s.load(&*at.add(64).cast())),
+                BF16 => s.read_bf16_pair(at),
+                F16 => [s.read(FloatType::F16, at), s.read(FloatType::F16, at.add(32))],
+                _ => [s.read(FloatType::F32, at), s.read(FloatType::F32, at.add(64))],
             }
         }
     }

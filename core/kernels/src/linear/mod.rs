@@ -19,6 +19,7 @@ mod dense;
 mod dot;
 mod format;
 mod quantized;
+mod register;
 #[cfg(test)]
 mod tests;
 mod walk;

@@ -13,7 +13,7 @@ use crate::{Exec, dispatch};
 use super::activations::LinearScratch;
 use super::buffer::Buffer;
 use super::codes::{Codes, STEP, pack_group};
-use super::dot::Dot;
+use super::dot::{BYTE, Dot, E2M1, NIBBLE};
 use super::format::{FloatType, QuantFormat, e4m3, e8m0};
 use super::walk::{Output, Tile, split, walk};
 use super::weights::{LinearPart, LinearWeights};
@@ -171,16 +171,16 @@ impl Quantized {
         rows: Range<usize>,
     ) {
         macro_rules! go {
-            ($codes:literal) => {{
-                let product = Product::<S, $codes> { s, weights: self, act, output };
+            ($codes:expr) => {{
+                let product = Product::<S, { $codes }> { s, weights: self, act, output };
                 // SAFETY: `split` hands each part to one thread; ranges are within the product.
                 unsafe { walk::<S, _>(&product, blocks, rows) }
             }};
         }
         match self.layout.codes {
-            Codes::Nibble => go!(0),
-            Codes::Byte => go!(1),
-            Codes::E2m1 => go!(2),
+            Codes::Nibble => go!(NIBBLE),
+            Codes::Byte => go!(BYTE),
+            Codes::E2m1 => go!(E2M1),
         }
     }
 }
@@ -193,20 +193,22 @@ struct Product<'a, S, const CODES: u8> {
     output: &'a Output,
 }
 
-impl<S: Dot, const CODES: u8> Tile for Product<'_, S, CODES> {
+impl<S: Dot, const CODES: u8> Tile<S> for Product<'_, S, CODES> {
+    const SUMS: usize = 1;
+
     #[inline]
-    unsafe fn tile<const M: usize, const NB: usize>(&self, row: usize, block: usize, cold: bool) {
+    unsafe fn tile<const M: usize, const C: usize>(&self, row: usize, column: usize, cold: bool) {
         // SAFETY: the caller's promise.
         unsafe {
             if cold {
                 self.s.vectorize(
                     #[inline(always)]
-                    |_| self.compute::<M, NB, true>(row, block),
+                    |_| self.compute::<M, C, true>(row, column),
                 );
             } else {
                 self.s.vectorize(
                     #[inline(always)]
-                    |_| self.compute::<M, NB, false>(row, block),
+                    |_| self.compute::<M, C, false>(row, column),
                 );
             }
         }
@@ -214,98 +216,76 @@ impl<S: Dot, const CODES: u8> Tile for Product<'_, S, CODES> {
 }
 
 impl<S: Dot, const CODES: u8> Product<'_, S, CODES> {
-    const STEP_BYTES: usize = if CODES == 1 { 128 } else { 64 };
+    const STEP_BYTES: usize = if CODES == BYTE { 128 } else { 64 };
 
     /// # Safety
     /// As [`Tile::tile`].
     #[inline(always)]
     #[expect(clippy::needless_range_loop, reason = "several arrays share an index, which unrolls")]
-    unsafe fn compute<const M: usize, const NB: usize, const COLD: bool>(&self, row: usize, block: usize) {
+    unsafe fn compute<const M: usize, const C: usize, const COLD: bool>(&self, row: usize, column: usize) {
         let (s, w) = (self.s, self.weights.layout);
         let (groups, steps, head) = (w.groups(), w.group / STEP, w.head_bytes());
         let (group_bytes, block_bytes) = (w.group_bytes(), w.block_bytes());
         let data = self.weights.data.bytes();
-        debug_assert!((block + NB) * block_bytes <= data.len());
+        debug_assert!((column + C).div_ceil(S::PARTS) * block_bytes <= data.len());
         debug_assert!((row + M) * groups <= self.act.groups.len());
-        // SAFETY: blocks and rows are within the buffers (asserted above for tests, promised by the caller).
+        // SAFETY: columns and rows are within the buffers (asserted above for tests, promised by the caller).
         unsafe {
-            let weights = data.as_ptr().add(block * block_bytes);
+            // Where each register's block begins, its scales lie in a group's head, and its codes in a step.
+            let mut blocks = [data.as_ptr(); C];
+            let (mut heads, mut codes) = (blocks, blocks);
+            for c in 0..C {
+                let (block, part) = ((column + c) / S::PARTS, (column + c) % S::PARTS);
+                blocks[c] = data.as_ptr().add(block * block_bytes);
+                heads[c] = blocks[c].add(part * S::WIDTH * w.dtype.size());
+                codes[c] = blocks[c].add(head + part * S::WIDTH * 4);
+            }
             let x = self.act.steps.as_ptr().add(row * groups * steps);
             let scales = self.act.groups.as_ptr().add(row * groups);
-            let mut acc = [[s.splat(0.0); NB]; M];
+            let mut acc = [[s.repeat(0.0); C]; M];
             for g in 0..groups {
-                let mut sums = [[s.zero(); NB]; M];
+                let mut sums = [[s.zero(); C]; M];
                 // The end of a block is followed by the next tile's blocks.
                 let past = g * group_bytes + AHEAD >= block_bytes;
-                let ahead = if past { AHEAD + (NB - 1) * block_bytes } else { AHEAD };
+                let ahead = if past { AHEAD + (C.div_ceil(S::PARTS) - 1) * block_bytes } else { AHEAD };
                 for step in 0..steps {
-                    let at = weights.add(g * group_bytes + head + step * Self::STEP_BYTES);
-                    // Not `array::from_fn`: it may stay a call, and intrinsics in it too.
-                    let mut codes = [self.unpack::<COLD>(at, ahead); NB];
-                    for b in 1..NB {
-                        codes[b] = self.unpack::<COLD>(at.add(b * block_bytes), ahead);
+                    let offset = g * group_bytes + step * Self::STEP_BYTES;
+                    let mut at = codes;
+                    for c in 0..C {
+                        at[c] = codes[c].add(offset);
+                        // One register of each block asks for its lines.
+                        if COLD && c.is_multiple_of(S::PARTS) {
+                            for line in (0..Self::STEP_BYTES).step_by(64) {
+                                prefetch(blocks[c].wrapping_add(offset + head + ahead + line));
+                            }
+                        }
                     }
-                    for m in 0..M {
-                        s.dot(&mut sums[m], &codes, &*x.add((m * groups + g) * steps + step));
+                    let first = x.add(g * steps + step);
+                    let mut rows = [&*first; M];
+                    for m in 1..M {
+                        rows[m] = &*first.add(m * groups * steps);
                     }
+                    s.dots::<CODES, M, C>(&mut sums, at, rows);
                 }
-                for b in 0..NB {
-                    let at = weights.add(b * block_bytes + g * group_bytes);
+                for c in 0..C {
+                    let at = heads[c].add(g * group_bytes);
                     if COLD {
                         prefetch(at.wrapping_add(ahead));
                     }
-                    let (scale, bias) = self.scale_and_bias(at);
+                    let scale = s.read(w.dtype, at);
+                    let bias = s.read(w.dtype, at.add(LANES * w.dtype.size()));
                     for m in 0..M {
                         let x = &*scales.add(m * groups + g);
-                        let t = s.to_f32(s.total(sums[m][b]));
-                        let sum = s.fma(t, s.mul(scale, s.splat(x.scale)), acc[m][b]);
-                        acc[m][b] = s.fma(bias, s.splat(x.sum), sum);
+                        let t = s.total(sums[m][c]);
+                        let sum = s.plus_product(t, s.times(scale, s.repeat(x.scale)), acc[m][c]);
+                        acc[m][c] = s.plus_product(bias, s.repeat(x.sum), sum);
                     }
                 }
             }
             for m in 0..M {
-                for b in 0..NB {
-                    self.output.store(s, row + m, block + b, acc[m][b]);
+                for c in 0..C {
+                    self.output.store(s, row + m, column + c, acc[m][c]);
                 }
-            }
-        }
-    }
-
-    /// The codes of a step; those `ahead` bytes on are prefetched if weights come from memory.
-    ///
-    /// # Safety
-    /// `at` is the start of a step.
-    #[inline(always)]
-    unsafe fn unpack<const COLD: bool>(&self, at: *const u8, ahead: usize) -> S::Unpacked {
-        if COLD {
-            for line in (0..Self::STEP_BYTES).step_by(64) {
-                prefetch(at.wrapping_add(ahead + line));
-            }
-        }
-        // SAFETY: a step has these bytes.
-        unsafe {
-            match CODES {
-                0 => self.s.unpack_nibbles(&*at.cast()),
-                1 => self.s.unpack_bytes(&*at.cast()),
-                _ => self.s.unpack_e2m1(&*at.cast()),
-            }
-        }
-    }
-
-    /// The 16 scales and 16 biases at the start of a group.
-    ///
-    /// # Safety
-    /// `at` is the start of a group; little-endian storage is read as native, which all supported machines
-    /// are.
-    #[inline(always)]
-    unsafe fn scale_and_bias(&self, at: *const u8) -> (S::F, S::F) {
-        let s = self.s;
-        // SAFETY: the head of a group has these bytes; groups are 64-byte aligned or multiples of 4.
-        unsafe {
-            match self.weights.layout.dtype {
-                FloatType::Bf16 => (s.load_bf16(&*at.cast()), s.load_bf16(&*at.add(32).cast())),
-                FloatType::F16 => (s.load_f16(&*at.cast()), s.load_f16(&*at.add(32).cast())),
-                FloatType::F32 => (s.load(&*at.cast()), s.load(&*at.add(64).cast())),
             }
         }
     }

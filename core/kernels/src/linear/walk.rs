@@ -2,8 +2,9 @@
 
 use std::ops::Range;
 
-use crate::simd::{LANES, Simd};
 use crate::{Pool, pool::Base};
+
+use super::register::Register;
 
 /// Blocks (of 16 outputs) that a thread walks side by side; all rows of a chunk pass a strip before the next
 /// begins, so weights come from memory once a chunk of rows.
@@ -24,32 +25,32 @@ impl Output {
         Output { base: Base(out.as_mut_ptr()), cols }
     }
 
-    /// Stores the 16 outputs of `block` in `row`, without those past the last column.
+    /// Stores a register of outputs in `row`, without those past the last column of the product.
     ///
     /// # Safety
-    /// `row` and the block's first column are within the buffer, which outlives the call, and no other thread
-    /// writes this block of this row.
+    /// `row` is within the buffer, which outlives the call, and no other thread writes these outputs of this row.
     #[inline(always)]
-    pub(super) unsafe fn store<S: Simd>(&self, s: S, row: usize, block: usize, v: S::F) {
-        let first = block * LANES;
-        let len = LANES.min(self.cols - first);
-        // SAFETY: by the caller's promise these `len` floats are within the buffer and ours.
-        let out = unsafe { std::slice::from_raw_parts_mut(self.base.at(row * self.cols + first), len) };
-        match <&mut [f32; LANES]>::try_from(&mut *out) {
-            Ok(full) => s.store(full, v),
-            Err(_) => s.store_partial(out, v),
+    pub(super) unsafe fn store<S: Register>(&self, s: S, row: usize, column: usize, v: S::R) {
+        let first = column * S::WIDTH;
+        if first < self.cols {
+            let len = S::WIDTH.min(self.cols - first);
+            // SAFETY: by the caller's promise these `len` floats are within the buffer and ours.
+            s.write(unsafe { std::slice::from_raw_parts_mut(self.base.at(row * self.cols + first), len) }, v);
         }
     }
 }
 
-/// A kernel for `M` rows x `NB` blocks.
-pub(super) trait Tile {
-    /// Computes rows `row..row + M` of blocks `block..block + NB`. `cold`: the weights come from memory,
+/// A kernel for `M` rows x `C` columns; a column is a register of outputs.
+pub(super) trait Tile<S> {
+    /// Registers that hold the sums of one row and column.
+    const SUMS: usize;
+
+    /// Computes rows `row..row + M` of columns `column..column + C`. `cold`: the weights come from memory,
     /// prefetch them.
     ///
     /// # Safety
     /// The ranges are within the product, and no other thread writes them.
-    unsafe fn tile<const M: usize, const NB: usize>(&self, row: usize, block: usize, cold: bool);
+    unsafe fn tile<const M: usize, const C: usize>(&self, row: usize, column: usize, cold: bool);
 }
 
 /// Runs `part(blocks, rows)` over the pool so that the parts cover all of `[rows, blocks]`. `row_bytes`: of
@@ -70,14 +71,13 @@ pub(super) fn split(
     });
 }
 
-/// Walks a part in strips and tiles whose accumulators fit the registers of `S`. A tile's shape never changes
-/// its results.
+/// Walks a part in strips and tiles whose sums fit the registers of `S`. A tile's shape never changes its results.
 ///
 /// # Safety
 /// As [`Tile::tile`], for the whole part.
-pub(super) unsafe fn walk<S: Simd, T: Tile>(tile: &T, blocks: Range<usize>, rows: Range<usize>) {
+pub(super) unsafe fn walk<S: Register, T: Tile<S>>(tile: &T, blocks: Range<usize>, rows: Range<usize>) {
     for first in blocks.clone().step_by(STRIP) {
-        let strip = first..blocks.end.min(first + STRIP);
+        let strip = first * S::PARTS..blocks.end.min(first + STRIP) * S::PARTS;
         let mut row = rows.start;
         while row < rows.end {
             let at = (row, strip.clone(), row == rows.start);
@@ -89,21 +89,31 @@ pub(super) unsafe fn walk<S: Simd, T: Tile>(tile: &T, blocks: Range<usize>, rows
                     // fewer activations as 6 x 2. 9 to 11 rows are split evenly: 8 + 1 would read the weights
                     // once more for a single row.
                     match left {
-                        1 => across::<T, 1, 4>(tile, at),
-                        2 => across::<T, 2, 4>(tile, at),
-                        3 => across::<T, 3, 2>(tile, at),
-                        4 => across::<T, 4, 2>(tile, at),
-                        5 | 9 | 10 => across::<T, 5, 2>(tile, at),
-                        6 | 11 => across::<T, 6, 1>(tile, at),
-                        12.. if row > rows.start => across::<T, 6, 2>(tile, at),
-                        7 => across::<T, 7, 1>(tile, at),
-                        _ => across::<T, 8, 1>(tile, at),
+                        1 => across::<S, T, 1, 4>(tile, at),
+                        2 => across::<S, T, 2, 4>(tile, at),
+                        3 => across::<S, T, 3, 2>(tile, at),
+                        4 => across::<S, T, 4, 2>(tile, at),
+                        5 | 9 | 10 => across::<S, T, 5, 2>(tile, at),
+                        6 | 11 => across::<S, T, 6, 1>(tile, at),
+                        12.. if row > rows.start => across::<S, T, 6, 2>(tile, at),
+                        7 => across::<S, T, 7, 1>(tile, at),
+                        _ => across::<S, T, 8, 1>(tile, at),
+                    }
+                } else if const { T::SUMS == 1 } {
+                    match left {
+                        1 => across::<S, T, 1, 4>(tile, at),
+                        2 => across::<S, T, 2, 2>(tile, at),
+                        3 | 5 | 6 | 9 => across::<S, T, 3, 2>(tile, at),
+                        _ => across::<S, T, 4, 2>(tile, at),
                     }
                 } else {
                     match left {
-                        1 => across::<T, 1, 2>(tile, at),
-                        2 | 4 => across::<T, 2, 1>(tile, at),
-                        _ => across::<T, 3, 1>(tile, at),
+                        1 => across::<S, T, 1, 4>(tile, at),
+                        2 => across::<S, T, 2, 2>(tile, at),
+                        3 => across::<S, T, 3, 1>(tile, at),
+                        4 | 7 | 8 => across::<S, T, 4, 1>(tile, at),
+                        5 | 9 | 10 => across::<S, T, 5, 1>(tile, at),
+                        _ => across::<S, T, 6, 1>(tile, at),
                     }
                 }
             };
@@ -111,19 +121,19 @@ pub(super) unsafe fn walk<S: Simd, T: Tile>(tile: &T, blocks: Range<usize>, rows
     }
 }
 
-/// `M` rows of a strip in tiles of `NB` blocks, the rest block by block; returns `M`.
-unsafe fn across<T: Tile, const M: usize, const NB: usize>(
+/// `M` rows of a strip in tiles of `C` columns, the rest column by column; returns `M`.
+unsafe fn across<S: Register, T: Tile<S>, const M: usize, const C: usize>(
     tile: &T,
     (row, mut strip, cold): (usize, Range<usize>, bool),
 ) -> usize {
     // SAFETY: the caller's promise.
     unsafe {
-        while strip.len() >= NB {
-            tile.tile::<M, NB>(row, strip.start, cold);
-            strip.start += NB;
+        while strip.len() >= C {
+            tile.tile::<M, C>(row, strip.start, cold);
+            strip.start += C;
         }
-        for block in strip {
-            tile.tile::<M, 1>(row, block, cold);
+        for column in strip {
+            tile.tile::<M, 1>(row, column, cold);
         }
     }
     M

@@ -1,120 +1,95 @@
-//! AVX2: codes widened to 16 bit, `vpmaddwd`.
+//! AVX2: codes widened to 16 bit, `vpmaddwd`; a register is half a block.
 
 #[allow(clippy::wildcard_imports)]
 use std::arch::x86_64::*;
 
-use super::{Dot, pairs};
+use super::{BYTE, Dot, E2M1, pairs};
 use crate::linear::activations::Step;
 use crate::linear::codes::E2M1_BIASED;
-use crate::simd::{Avx2, Simd};
+use crate::simd::Avx2;
 
-/// 32 bytes of `p` from `at` on.
+/// Pair `t` of a step ([`pairs`]) of 8 outputs, 16 bits each. Called pair by pair, so that few are in registers at a time.
 ///
 /// # Safety
-/// The machine has AVX2, and `at + 32 <= N`.
+/// The machine has AVX2, and `at` is the start of half a step of such codes.
 #[inline(always)]
-unsafe fn load<const N: usize>(p: &[u8; N], at: usize) -> __m256i {
-    // SAFETY: the caller's promise.
-    unsafe { _mm256_loadu_si256(p.as_ptr().add(at).cast()) }
-}
-
-/// Pairs of a step from nibbles.
-///
-/// # Safety
-/// The machine has AVX2.
-#[inline(always)]
-unsafe fn nibbles(v: __m256i) -> [__m256i; 4] {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let mask = _mm256_set1_epi16(15);
-        [
-            _mm256_and_si256(v, mask),
-            _mm256_and_si256(_mm256_srli_epi16::<8>(v), mask),
-            _mm256_and_si256(_mm256_srli_epi16::<4>(v), mask),
-            _mm256_srli_epi16::<12>(v),
-        ]
-    }
-}
-
-/// Pairs of a step from E2M1 codes.
-///
-/// # Safety
-/// The machine has AVX2.
-#[inline(always)]
-unsafe fn e2m1(v: __m256i) -> [__m256i; 4] {
-    // SAFETY: the caller's promise; the table has 16 bytes.
-    unsafe {
-        let table = _mm256_broadcastsi128_si256(_mm_loadu_si128(E2M1_BIASED.as_ptr().cast()));
-        let (low, mask) = (v, _mm256_set1_epi8(15));
-        let high = _mm256_srli_epi16::<4>(v);
-        bytes(
-            _mm256_shuffle_epi8(table, _mm256_and_si256(low, mask)),
-            _mm256_shuffle_epi8(table, _mm256_and_si256(high, mask)),
-        )
-    }
-}
-
-/// Pairs of a step from bytes: inputs 0 to 3 and 4 to 7.
-///
-/// # Safety
-/// The machine has AVX2.
-#[inline(always)]
-unsafe fn bytes(low: __m256i, high: __m256i) -> [__m256i; 4] {
-    // SAFETY: the caller's promise.
+unsafe fn pair<const CODES: u8>(at: *const u8, t: usize) -> __m256i {
+    // SAFETY: the caller's promise: 32 bytes at `at`, for bytes 32 more behind the block's other half; the table has 16.
     unsafe {
         let byte = _mm256_set1_epi16(255);
-        [
-            _mm256_and_si256(low, byte),
-            _mm256_srli_epi16::<8>(low),
-            _mm256_and_si256(high, byte),
-            _mm256_srli_epi16::<8>(high),
-        ]
+        let load = |at: *const u8| _mm256_loadu_si256(at.cast());
+        match CODES {
+            BYTE => {
+                let codes = load(at.add(64 * (t / 2)));
+                if t.is_multiple_of(2) {
+                    _mm256_and_si256(codes, byte)
+                } else {
+                    _mm256_srli_epi16::<8>(codes)
+                }
+            }
+            E2M1 => {
+                let table = _mm256_broadcastsi128_si256(_mm_loadu_si128(E2M1_BIASED.as_ptr().cast()));
+                let nibbles = load(at);
+                let nibbles = if t < 2 { nibbles } else { _mm256_srli_epi16::<4>(nibbles) };
+                let codes = _mm256_shuffle_epi8(table, _mm256_and_si256(nibbles, _mm256_set1_epi8(15)));
+                if t.is_multiple_of(2) {
+                    _mm256_and_si256(codes, byte)
+                } else {
+                    _mm256_srli_epi16::<8>(codes)
+                }
+            }
+            _ => {
+                let (codes, mask) = (load(at), _mm256_set1_epi16(15));
+                match t {
+                    0 => _mm256_and_si256(codes, mask),
+                    1 => _mm256_and_si256(_mm256_srli_epi16::<8>(codes), mask),
+                    2 => _mm256_and_si256(_mm256_srli_epi16::<4>(codes), mask),
+                    _ => _mm256_srli_epi16::<12>(codes),
+                }
+            }
+        }
     }
 }
 
 impl Dot for Avx2 {
-    type Acc = [__m256i; 2];
-    /// Per half of the outputs, the four pairs of a [`Step`].
-    type Unpacked = [[__m256i; 4]; 2];
+    type Acc = __m256i;
 
     #[inline(always)]
-    fn zero(self) -> Self::Acc {
-        self.splat_i(0)
+    fn zero(self) -> __m256i {
+        // SAFETY: the token proves the features.
+        unsafe { _mm256_setzero_si256() }
     }
     #[inline(always)]
     fn arrange(self, x: Self::I) -> [Step; 2] {
         pairs(self, x)
     }
     #[inline(always)]
-    fn unpack_nibbles(self, p: &[u8; 64]) -> Self::Unpacked {
-        // SAFETY: the token proves the features; `p` has 64 bytes.
-        unsafe { [nibbles(load(p, 0)), nibbles(load(p, 32))] }
-    }
-    #[inline(always)]
-    fn unpack_e2m1(self, p: &[u8; 64]) -> Self::Unpacked {
-        // SAFETY: the token proves the features; `p` has 64 bytes.
-        unsafe { [e2m1(load(p, 0)), e2m1(load(p, 32))] }
-    }
-    #[inline(always)]
-    fn unpack_bytes(self, p: &[u8; 128]) -> Self::Unpacked {
-        // SAFETY: the token proves the features; `p` has 128 bytes.
-        unsafe { [bytes(load(p, 0), load(p, 64)), bytes(load(p, 32), load(p, 96))] }
-    }
-    #[inline(always)]
-    fn dot<const N: usize>(self, acc: &mut [Self::Acc; N], codes: &[Self::Unpacked; N], x: &Step) {
-        for (t, &x) in x.iter().enumerate() {
-            for (acc, codes) in acc.iter_mut().zip(codes) {
-                // SAFETY: the token proves the features.
-                unsafe {
-                    let x = _mm256_set1_epi32(x as i32);
-                    acc[0] = _mm256_add_epi32(acc[0], _mm256_madd_epi16(codes[0][t], x));
-                    acc[1] = _mm256_add_epi32(acc[1], _mm256_madd_epi16(codes[1][t], x));
+    unsafe fn dots<const CODES: u8, const M: usize, const C: usize>(
+        self,
+        acc: &mut [[__m256i; C]; M],
+        at: [*const u8; C],
+        x: [&Step; M],
+    ) {
+        for t in 0..4 {
+            // SAFETY: the token proves the features; the caller's promise.
+            unsafe {
+                // Not `array::from_fn` or `map`: they may stay calls.
+                let mut codes = [pair::<CODES>(at[0], t); C];
+                for c in 1..C {
+                    codes[c] = pair::<CODES>(at[c], t);
+                }
+                for m in 0..M {
+                    let x = _mm256_set1_epi32(x[m][t] as i32);
+                    for c in 0..C {
+                        acc[m][c] = _mm256_add_epi32(acc[m][c], _mm256_madd_epi16(codes[c], x));
+                    }
                 }
             }
         }
     }
     #[inline(always)]
-    fn total(self, acc: Self::Acc) -> Self::I {
-        acc
+    fn total(self, acc: __m256i) -> __m256 {
+        // SAFETY: the token proves the features.
+        unsafe { _mm256_cvtepi32_ps(acc) }
     }
 }

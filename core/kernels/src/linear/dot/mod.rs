@@ -1,4 +1,4 @@
-//! Integer dot products of one step: 8 inputs, 16 outputs, exact on every instruction set.
+//! Integer dot products of one step: 8 inputs, a register of outputs, exact on every instruction set.
 //!
 //! `|sum| <= 128 inputs * 255 * 32639 < 2^31` for the largest group, so 32-bit sums never wrap.
 
@@ -11,29 +11,36 @@ mod portable;
 use crate::simd::{LANES, Simd};
 
 use super::activations::Step;
+use super::register::Register;
+
+/// [`Codes`](super::codes::Codes) as numbers, for kernels compiled for each.
+pub(super) const NIBBLE: u8 = 0;
+/// Unsigned bytes.
+pub(super) const BYTE: u8 = 1;
+/// E2M1 codes, which stand for the integers [`E2M1_BIASED`](super::codes::E2M1_BIASED).
+pub(super) const E2M1: u8 = 2;
 
 /// Exact products of unsigned weight codes with 16-bit activations.
-pub(super) trait Dot: Simd {
-    /// Partial sums of 16 outputs.
+pub(super) trait Dot: Register {
+    /// Partial sums of a register of outputs.
     type Acc: Copy;
-    /// Codes of one step, unpacked.
-    type Unpacked: Copy;
 
     /// Empty sums.
     fn zero(self) -> Self::Acc;
     /// Two steps of activations from 16 integers of at most 16 signed bits, in this instruction set's order.
     fn arrange(self, x: Self::I) -> [Step; 2];
-    /// A step of unsigned nibbles.
-    fn unpack_nibbles(self, p: &[u8; 64]) -> Self::Unpacked;
-    /// A step of E2M1 codes, as [`E2M1_BIASED`](super::codes::E2M1_BIASED) integers.
-    fn unpack_e2m1(self, p: &[u8; 64]) -> Self::Unpacked;
-    /// A step of unsigned bytes.
-    fn unpack_bytes(self, p: &[u8; 128]) -> Self::Unpacked;
-    /// Adds the products of one step of one row with `N` blocks. The order inside (an activation, then every
-    /// block) keeps few broadcast activations in registers.
-    fn dot<const N: usize>(self, acc: &mut [Self::Acc; N], codes: &[Self::Unpacked; N], x: &Step);
-    /// The sums.
-    fn total(self, acc: Self::Acc) -> Self::I;
+    /// Adds the products of one step: `M` rows with the `C` registers of outputs whose codes begin at `at`.
+    ///
+    /// # Safety
+    /// Each of `at` is the start of a register's codes within a step of the packed layout.
+    unsafe fn dots<const CODES: u8, const M: usize, const C: usize>(
+        self,
+        acc: &mut [[Self::Acc; C]; M],
+        at: [*const u8; C],
+        x: [&Step; M],
+    );
+    /// The sums as floats, rounded once.
+    fn total(self, acc: Self::Acc) -> Self::R;
 }
 
 /// Activations for 16-bit multiplies: pairs `(0, 2) (1, 3) (4, 6) (5, 7)`, as masks and shifts unpack the

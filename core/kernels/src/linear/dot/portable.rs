@@ -1,13 +1,12 @@
 //! One output after the other, from the order of [`pairs`].
 
-use super::{Dot, pairs};
+use super::{BYTE, Dot, E2M1, pairs};
 use crate::linear::activations::Step;
-use crate::linear::codes::{Codes, STEP};
-use crate::simd::{LANES, Portable};
+use crate::linear::codes::Codes;
+use crate::simd::{LANES, Portable, Simd};
 
 impl Dot for Portable {
     type Acc = [i32; LANES];
-    type Unpacked = [[u8; STEP]; LANES];
 
     #[inline(always)]
     fn zero(self) -> Self::Acc {
@@ -18,29 +17,33 @@ impl Dot for Portable {
         pairs(self, x)
     }
     #[inline(always)]
-    fn unpack_nibbles(self, p: &[u8; 64]) -> Self::Unpacked {
-        std::array::from_fn(|lane| Codes::Nibble.get(p, lane))
-    }
-    #[inline(always)]
-    fn unpack_e2m1(self, p: &[u8; 64]) -> Self::Unpacked {
-        std::array::from_fn(|lane| Codes::E2m1.get(p, lane))
-    }
-    #[inline(always)]
-    fn unpack_bytes(self, p: &[u8; 128]) -> Self::Unpacked {
-        std::array::from_fn(|lane| Codes::Byte.get(p, lane))
-    }
-    #[inline(always)]
-    fn dot<const N: usize>(self, acc: &mut [Self::Acc; N], codes: &[Self::Unpacked; N], x: &Step) {
-        let lanes = acc.as_flattened_mut().iter_mut().zip(codes.as_flattened());
-        for (acc, codes) in lanes {
-            for (t, first) in [0, 1, 4, 5].into_iter().enumerate() {
-                *acc += i32::from(codes[first]) * i32::from(x[t] as i16);
-                *acc += i32::from(codes[first + 2]) * i32::from((x[t] >> 16) as i16);
+    unsafe fn dots<const CODES: u8, const M: usize, const C: usize>(
+        self,
+        acc: &mut [[Self::Acc; C]; M],
+        at: [*const u8; C],
+        x: [&Step; M],
+    ) {
+        let format = match CODES {
+            BYTE => Codes::Byte,
+            E2M1 => Codes::E2m1,
+            _ => Codes::Nibble,
+        };
+        for (c, &at) in at.iter().enumerate() {
+            // SAFETY: the caller's promise.
+            let step = unsafe { std::slice::from_raw_parts(at, format.step_bytes()) };
+            for lane in 0..LANES {
+                let codes = format.get(step, lane).map(i32::from);
+                for (acc, x) in acc.iter_mut().zip(x) {
+                    for (first, &x) in [0, 1, 4, 5].into_iter().zip(x) {
+                        acc[c][lane] += codes[first] * i32::from(x as i16);
+                        acc[c][lane] += codes[first + 2] * i32::from((x >> 16) as i16);
+                    }
+                }
             }
         }
     }
     #[inline(always)]
-    fn total(self, acc: Self::Acc) -> Self::I {
-        acc
+    fn total(self, acc: Self::Acc) -> Self::F {
+        self.to_f32(acc)
     }
 }
