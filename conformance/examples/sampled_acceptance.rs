@@ -81,7 +81,7 @@ fn answer(models: Models<'_>, ask: &Ask, temperature: f32, tally: &mut Tally) ->
             }
             Step::Observe => {
                 if let Some(drafter) = models.drafter {
-                    drafter.observe(&mut sequence.observe_jobs())?;
+                    drafter.observe(&mut sequence.observe_jobs(usize::MAX)?)?;
                 }
                 sequence.observed();
             }

@@ -7,13 +7,16 @@ use mlxcel_core::{
     family::Output,
     sampling::{Decision, SamplingSettings, Vocabulary},
     speculative::{
-        AnswerSettings, Finish, Models, Report, Request, Sequence, Speculation, Step, Watch,
+        AnswerSettings, Finish, Models, Report, Request, Seen, Sequence, Speculation, Step, Watch,
         width::{SharedEvidence, WidthPolicy},
     },
     text::{SpecialTokens, StopMatcher, TextModel},
 };
 
 use crate::{Check, Failure, ensure};
+
+/// Rows that the drafter is shown at once: few, so that most prompts come in several pieces.
+const PIECE: usize = 5;
 
 /// A request that can be asked more than once.
 #[derive(Clone, Debug)]
@@ -220,7 +223,7 @@ fn forward(
 
 fn observe(models: Models<'_>, sequence: &mut Sequence) -> Result<(), Failure> {
     if let Some(drafter) = models.drafter {
-        drafter.observe(&mut sequence.observe_jobs())?;
+        drafter.observe(&mut sequence.observe_jobs(PIECE)?)?;
     }
     sequence.observed();
     Ok(())
@@ -256,11 +259,18 @@ fn check_lengths(sequence: &mut Sequence, prompt: usize, emitted: usize) -> Resu
     }
     let (found, expected) = (sequence.state().len()?, prompt + emitted - 1);
     ensure!(found == expected, "the state holds {found} rows, expected prompt + emitted - 1 = {expected}");
-    if let Some(job) = sequence.observe_jobs().first() {
-        let seen = job.start.0 + job.taps.rows();
-        ensure!(seen == expected, "the drafter is handed rows up to {seen}, expected {expected}");
-        let context = job.context.len();
-        ensure!(context == job.start.0, "the drafter's context has {context} rows, expected {}", job.start);
+    let jobs = sequence.observe_jobs(PIECE)?;
+    let handed = jobs.first().map(|job| (job.start.0, job.context.len(), job.taps.rows()));
+    drop(jobs);
+    if let Some((start, context, rows)) = handed {
+        let waiting = sequence.situation().backlog;
+        ensure!(start + waiting == expected, "{waiting} rows wait behind {start}, expected up to {expected}");
+        ensure!((1..=PIECE.min(waiting)).contains(&rows), "{rows} rows of {waiting} are handed out at once");
+        ensure!(context == start, "the drafter's context has {context} rows, expected {start}");
+    } else {
+        // Nothing waits, so it has seen all.
+        let seen = sequence.drafter_has_seen();
+        ensure!(seen == Seen::All, "nothing waits for the drafter, and it has not seen all {expected} rows");
     }
     Ok(())
 }

@@ -8,3 +8,4 @@ mod company;
 mod faults;
 mod faulty;
 mod setting;
+mod turns;

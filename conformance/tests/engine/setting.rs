@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use conformance::{
     Failure, mixed,
-    rounds::{Ask, run},
+    rounds::{Ask, Run, run},
     scripted::{Script, ScriptedDrafter, ScriptedTarget},
     spelling::spelled,
 };
@@ -60,12 +60,21 @@ pub(crate) struct Got {
 
 /// What `ask` gives alone, decoded one token at a time.
 pub(crate) fn alone(ask: &Ask) -> Got {
+    let run = served_alone(ask, None);
+    Got { tokens: run.tokens(), finish: run.finish }
+}
+
+/// What speculation gives for `ask` alone, with blocks of `rows` rows.
+pub(crate) fn alone_at(ask: &Ask, rows: usize) -> Report {
+    served_alone(ask, Some(width(rows))).report
+}
+
+fn served_alone(ask: &Ask, width: Option<Width>) -> Run {
     let (target, drafter) = (target(), drafter());
     let vocabulary = Arc::new(Vocabulary::all(VOCAB));
     let gate = Gate::unguarded();
     let models = Models { target: &*target, drafter: Some(&*drafter), vocabulary: &vocabulary, gate };
-    let run = run(models, ask, None).unwrap();
-    Got { tokens: run.tokens(), finish: run.finish }
+    run(models, ask, width).unwrap()
 }
 
 /// A running engine.

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use super::{EngineError, Observer, RoundInfo, guard::guarded, session::Session, widths};
 use crate::{
     Error, Result,
-    family::{Draft, Drafter, Output, Proposals},
+    family::{Draft, Drafter, Output, Proposals, forward, forward_one},
     nn::Tensor,
-    speculative::{Models, Phase, Seen, Step},
+    speculative::{CHUNK, Models, Phase, Seen, Step},
 };
 
 /// What a tick's rounds are made with.
@@ -18,15 +18,6 @@ pub(super) struct Tick<'a> {
     pub(super) batched: bool,
     /// Rows of a forward at most.
     pub(super) rows: usize,
-}
-
-/// The only output of a forward over one segment.
-pub(super) fn one<T>(mut outputs: Vec<T>) -> Result<T> {
-    let found = outputs.len();
-    match outputs.pop() {
-        Some(output) if found == 1 => Ok(output),
-        _ => Err(Error::Shape { what: "outputs of a forward", found, expected: 1 }),
-    }
 }
 
 /// One round of every sequence that is in one and whose reader keeps up, from place `turn` on. Those that end are marked.
@@ -71,11 +62,7 @@ fn together(tick: &Tick<'_>, sessions: &mut [&mut Session], observing: Duration)
     let widths: Vec<_> = live.iter().map(|session| session.sequence.block_rows()).collect();
     let outputs = guarded(|| {
         let mut segments: Vec<_> = live.iter_mut().map(|session| session.sequence.segment()).collect();
-        let outputs = tick.models.target.forward(&mut segments)?;
-        let (found, expected) = (outputs.len(), segments.len());
-        if found != expected {
-            return Err(Error::Shape { what: "outputs of a forward", found, expected });
-        }
+        let outputs = forward(tick.models.target, &mut segments)?;
         // Deciding waits for the logits anyway; waiting here tells the phases apart.
         outputs.iter().filter_map(|output| output.logits.as_ref()).try_for_each(Tensor::eval)?;
         Ok(outputs)
@@ -120,7 +107,7 @@ fn apart(tick: &Tick<'_>, sessions: &mut [&mut Session], error: EngineError) {
         if session.over {
             continue;
         }
-        let output = guarded(|| one(tick.models.target.forward(&mut [session.sequence.segment()])?));
+        let output = guarded(|| forward_one(tick.models.target, session.sequence.segment()));
         match output {
             Ok(output) => decide(tick, session, output),
             Err(error) => session.fail(error, tick.observer),
@@ -202,44 +189,64 @@ fn take(session: &mut Session, proposals: Result<Proposals, EngineError>, observ
     }
 }
 
-/// Shows the drafter the committed rows of all sequences that have some it has not seen. Gives the time of it if these were
-/// the rows of the last rounds, and not of prompts.
+/// Shows the drafter committed rows that it has not seen: of all sequences those of their last rounds, and of prompts and
+/// parked stretches no more than a chunk in all, the oldest request first, so that a long prompt holds nobody up for longer
+/// than its own forwards do. Gives the time for the rows of the last rounds.
 fn observe(tick: &Tick<'_>, running: &mut [Session]) -> Duration {
-    let mut sessions: Vec<_> = running.iter_mut().filter(|session| session.wants(Step::Observe)).collect();
-    let Some(drafter) = tick.models.drafter.filter(|_| !sessions.is_empty()) else { return Duration::ZERO };
+    let Some(drafter) = tick.models.drafter else { return Duration::ZERO };
+    let most = drafter.spec().trained_width.rows();
+    let (mut usual, mut pieces, mut left) = (Vec::new(), Vec::new(), CHUNK);
+    for session in running.iter_mut().filter(|session| session.wants(Step::Observe)) {
+        let rows = session.sequence.situation().backlog;
+        if rows <= most {
+            usual.push((session, rows));
+        } else if left > 0 {
+            let piece = rows.min(left);
+            left -= piece;
+            pieces.push((session, piece));
+        }
+    }
+    show(drafter, &mut pieces);
+    show(drafter, &mut usual)
+}
+
+/// Shows the drafter the next rows of these sequences, as many as stand beside each. Gives the time of it.
+fn show(drafter: &dyn Drafter, sessions: &mut [(&mut Session, usize)]) -> Duration {
+    if sessions.is_empty() {
+        return Duration::ZERO;
+    }
     let start = Instant::now();
-    let mut usual = true;
     let seen = guarded(|| {
-        let mut jobs: Vec<_> =
-            sessions.iter_mut().flat_map(|session| session.sequence.observe_jobs()).collect();
-        let most = drafter.spec().trained_width.rows();
-        usual = jobs.iter().all(|job| job.taps.rows() <= most);
+        let mut jobs = Vec::with_capacity(sessions.len());
+        for (session, most) in sessions.iter_mut() {
+            jobs.extend(session.sequence.observe_jobs(*most)?);
+        }
         drafter.observe(&mut jobs)
     });
     match seen {
-        Ok(()) => sessions.iter_mut().for_each(|session| session.sequence.observed()),
+        Ok(()) => sessions.iter_mut().for_each(|(session, _)| session.sequence.observed()),
         Err(error) => {
-            for session in &mut sessions {
-                observe_alone(drafter, session, &error);
+            for (session, most) in sessions.iter_mut() {
+                observe_alone(drafter, session, *most, &error);
             }
         }
     }
     let took = start.elapsed();
     let share = took / sessions.len() as u32;
-    for session in sessions {
+    for (session, _) in sessions {
         session.sequence.spent(Phase::Observe, share);
         session.sequence.report_mut().decode_time += took;
     }
-    if usual { took } else { Duration::ZERO }
+    took
 }
 
 /// After a failure that one of several sequences caused: those that the drafter took whole go on, those that it did not
 /// touch are shown again, alone, and one that it took in part goes on without it.
-fn observe_alone(drafter: &dyn Drafter, session: &mut Session, error: &EngineError) {
+fn observe_alone(drafter: &dyn Drafter, session: &mut Session, most: usize, error: &EngineError) {
     let alone = match session.sequence.drafter_has_seen() {
         Seen::All => Ok(()),
         Seen::Part => Err(error.clone()),
-        Seen::None => guarded(|| drafter.observe(&mut session.sequence.observe_jobs())),
+        Seen::None => guarded(|| drafter.observe(&mut session.sequence.observe_jobs(most)?)),
     };
     if let Err(error) = alone {
         session.sequence.drafter_failed(&error);

@@ -2,7 +2,7 @@
 //!
 //! Requests go in, events come out, over bounded channels. One turn of the thread is a *tick*: requests whose reader has
 //! gone are dropped, waiting ones are admitted, the decode and verify segments of all running sequences share one forward,
-//! and at most one chunk of a prompt is forwarded on its own.
+//! at most one chunk of a prompt is forwarded on its own, and at most a chunk of rows of prompts is shown to the drafter.
 //!
 //! What must hold:
 //! * A result is independent of company: segments never see each other, and chunk borders lie at fixed positions.

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     Width,
     exactness::Gate,
-    family::{Drafter, Target},
+    family::{Drafter, Target, forward_one},
     nn::Tensor,
     sampling::Vocabulary,
     speculative::{Models, Report, Sequence, Step},
@@ -247,7 +247,7 @@ impl Worker {
         let start = Instant::now();
         let target = self.models.target.as_ref();
         let decisions = guarded(|| {
-            let output = batch::one(target.forward(&mut [session.sequence.prefill_segment()])?)?;
+            let output = forward_one(target, session.sequence.prefill_segment())?;
             output.logits.iter().try_for_each(Tensor::eval)?;
             // The width policy is told the time of the prompt by the report.
             session.sequence.report_mut().prefill_time += start.elapsed();

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     Error, Kept, Position, Result, TokenId, Width,
-    family::{LogitRows, Segment, Target, Want},
+    family::{LogitRows, Segment, Target, Want, forward_one},
     nn::Tensor,
     sampling::{Decision, History, Sampler, SamplingSettings, Seed, Vocabulary},
     speculative::next_chunk,
@@ -73,7 +73,7 @@ impl<'a> Prober<'a> {
         while done < prompt.len() {
             let chunk = next_chunk(done, prompt.len());
             done = chunk.end;
-            self.target.forward(&mut [Segment { tokens: &prompt[chunk], state, want: Want::default() }])?;
+            forward_one(self.target, Segment { tokens: &prompt[chunk], state, want: Want::default() })?;
             state.eval()?;
         }
         Ok(())
@@ -165,12 +165,9 @@ impl<'a> Prober<'a> {
     fn forward(&self, state: &mut SequenceState, tokens: &[TokenId], kept: Kept) -> Result<Tensor> {
         state.begin(Width::new(tokens.len()).ok_or(Error::EmptySegment)?)?;
         let want = Want { logits: LogitRows::All, taps: &[] };
-        let logits = self.target.forward(&mut [Segment { tokens, state: &mut *state, want }])?.pop();
-        let logits = logits.and_then(|output| output.logits).ok_or(Error::Shape {
-            what: "rows of logits",
-            found: 0,
-            expected: tokens.len(),
-        })?;
+        let output = forward_one(self.target, Segment { tokens, state: &mut *state, want })?;
+        let logits =
+            output.logits.ok_or(Error::Shape { what: "rows of logits", found: 0, expected: tokens.len() })?;
         logits.eval()?;
         state.commit(kept)?;
         state.eval()?;

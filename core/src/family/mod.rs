@@ -14,7 +14,7 @@ pub use registry::{
     DrafterFamily, LoadDrafter, Recognised, RegistryError, TargetFamily, check_targets, drafter_families,
     drafter_family, load_drafter, load_target, recognise, target_families, target_family,
 };
-pub use segment::{LogitRows, Output, Segment, Want, forward};
+pub use segment::{LogitRows, Output, Segment, Want, forward, forward_one};
 pub use start::{DraftFlags, DraftKind, StartError, check_families, check_width};
 pub use suppressed::suppressed;
 pub use target::{Target, TargetSpec};

@@ -74,3 +74,9 @@ pub fn forward(target: &dyn Target, segments: &mut [Segment<'_>]) -> Result<Vec<
     }
     Err(wrong(outputs.len(), segments.len()))
 }
+
+/// A forward over one segment.
+pub fn forward_one(target: &dyn Target, segment: Segment<'_>) -> Result<Output> {
+    let wrong = Error::Shape { what: "outputs of a forward", found: 0, expected: 1 };
+    forward(target, &mut [segment])?.pop().ok_or(wrong)
+}

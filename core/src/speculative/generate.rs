@@ -7,11 +7,11 @@ use std::{
     time::Instant,
 };
 
-use super::{Finish, Phase, Report, Request, Sequence, Step};
+use super::{Finish, Phase, Report, Request, Sequence, Step, prefill::CHUNK};
 use crate::{
     Error, Result, TokenId,
     exactness::Gate,
-    family::{self, Drafter, Output, Segment, Target},
+    family::{Drafter, Target, forward_one},
     nn::Tensor,
     sampling::{Decision, Vocabulary},
 };
@@ -70,7 +70,7 @@ pub fn generate(
         let flow = match step {
             Step::Done(finish) => return Ok(done(&sequence, Some(finish))),
             Step::Prefill => {
-                let output = forward(models.target, &mut [sequence.prefill_segment()])?;
+                let output = forward_one(models.target, sequence.prefill_segment())?;
                 // The policy is told the time of the prompt by the report.
                 output.logits.iter().try_for_each(Tensor::eval)?;
                 let forwarded = start.elapsed();
@@ -114,7 +114,7 @@ pub fn guarded<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
 /// A drafter that fails costs the request its speculation, not its answer.
 fn observe(models: Models<'_>, sequence: &mut Sequence) {
     if let Some(drafter) = models.drafter
-        && let Err(error) = guarded(|| drafter.observe(&mut sequence.observe_jobs()))
+        && let Err(error) = guarded(|| drafter.observe(&mut sequence.observe_jobs(CHUNK)?))
     {
         sequence.drafter_failed(&error);
     }
@@ -135,15 +135,11 @@ fn round(models: Models<'_>, sequence: &mut Sequence) -> Result<Vec<Decision>> {
     }
     sequence.spent(Phase::Draft, start.elapsed());
     let start = Instant::now();
-    let output = forward(models.target, &mut [sequence.segment()])?;
+    let output = forward_one(models.target, sequence.segment())?;
     // Deciding waits for the logits anyway; waiting here tells the phases apart.
     output.logits.iter().try_for_each(Tensor::eval)?;
     sequence.spent(Phase::Verify, start.elapsed());
     sequence.decide(output)
-}
-
-fn forward(target: &dyn Target, segments: &mut [Segment<'_>]) -> Result<Output> {
-    family::forward(target, segments)?.pop().ok_or(Error::EmptySegment)
 }
 
 fn done(sequence: &Sequence, finish: Option<Finish>) -> Generated {

@@ -16,7 +16,7 @@ mod synthetic;
 mod unseen;
 pub mod width;
 
-pub(crate) use prefill::next_chunk;
+pub(crate) use prefill::{CHUNK, next_chunk};
 
 pub use answer::{AnswerError, AnswerSettings, CheckedAnswer};
 pub use generate::{Event, Generated, Models, generate, guarded};

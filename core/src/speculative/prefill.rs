@@ -2,8 +2,9 @@
 
 use std::ops::Range;
 
-/// Rows of a prefill chunk. Borders lie at multiples of it, whatever the load, the batch or a cached prefix.
-pub(super) const CHUNK: usize = 512;
+/// Rows of a prefill chunk. Borders lie at multiples of it, whatever the load, the batch or a cached prefix. Drafters take in
+/// no more rows of a prompt at once either.
+pub(crate) const CHUNK: usize = 512;
 
 /// The chunk that starts at `done` of a prompt of `len` tokens.
 pub(crate) fn next_chunk(done: usize, len: usize) -> Range<usize> {

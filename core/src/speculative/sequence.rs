@@ -202,23 +202,20 @@ impl Sequence {
         Ok(vec![decision])
     }
 
-    /// Committed rows that the drafter has not seen; after it took them, call [`Self::observed`].
-    pub fn observe_jobs(&mut self) -> Vec<Observe<'_>> {
-        let Some(Drafting { context, unseen, .. }) = &mut self.drafting else { return Vec::new() };
-        let Some((skipped, taps)) = unseen.joined() else { return Vec::new() };
-        // A context that cannot skip is refused by the drafter: its rows are not where they should be.
-        if context.skip(skipped).is_err() {
-            tracing::warn!("the drafter's context cannot skip {skipped} rows");
-        }
+    /// The next committed rows that the drafter has not seen, at most `most` and at least one; after it took them, call
+    /// [`Self::observed`]. A long prompt is observed in several steps, so that others have their rounds between them.
+    pub fn observe_jobs(&mut self, most: usize) -> Result<Vec<Observe<'_>>> {
+        let Some(Drafting { context, unseen, .. }) = &mut self.drafting else { return Ok(Vec::new()) };
+        context.skip(unseen.take_dropped()?)?;
         let start = Position(context.len());
-        vec![Observe { context, taps, start }]
+        Ok(unseen.next(most)?.map(|taps| Observe { context, taps, start }).into_iter().collect())
     }
 
     /// The drafter took the jobs of [`Self::observe_jobs`].
     pub fn observed(&mut self) {
         if let Some(drafting) = &mut self.drafting {
-            self.observed += drafting.unseen.rows();
-            drafting.unseen.clear();
+            self.observed += drafting.unseen.handed();
+            drafting.unseen.seen();
         }
     }
 
@@ -420,14 +417,14 @@ impl Sequence {
         self.block.len()
     }
 
-    /// How much the drafter has taken in of what [`Self::observe_jobs`] handed it, after it failed.
+    /// How much the drafter has taken in of what [`Self::observe_jobs`] handed it last, after it failed.
     pub fn drafter_has_seen(&self) -> Seen {
         let Some(drafting) = &self.drafting else { return Seen::All };
-        let waiting = drafting.unseen.rows();
+        let (waiting, handed) = (drafting.unseen.rows(), drafting.unseen.handed());
         let Some(rows) = drafting.context.rows() else { return Seen::Part };
         match self.state.len() {
-            Ok(committed) if committed == rows => Seen::All,
-            Ok(committed) if committed == rows + waiting => Seen::None,
+            Ok(committed) if committed == rows + waiting && waiting > 0 => Seen::None,
+            Ok(committed) if committed + handed == rows + waiting => Seen::All,
             _ => Seen::Part,
         }
     }
