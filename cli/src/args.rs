@@ -13,7 +13,7 @@ use mlxcel_core::{
 };
 use serde_json::{Map, Value};
 
-use crate::{exactness::ExactnessArgs, serve_args::ServeArgs, values};
+use crate::{exactness::ExactnessArgs, learning::EvidenceArgs, serve_args::ServeArgs, values};
 
 /// The program's version and MLX's.
 static VERSION: LazyLock<String> = LazyLock::new(|| {
@@ -251,13 +251,8 @@ pub(crate) struct SpeculationArgs {
     #[arg(long, value_enum, default_value_t)]
     pub(crate) draft_width: DraftWidth,
 
-    /// Folder where costs and acceptance are kept from one run to the next [default: mlxcel/widths in the user's cache].
-    #[arg(long, value_name = "FOLDER", env = "MLXCEL_DRAFT_EVIDENCE", hide_env_values = true)]
-    pub(crate) draft_evidence: Option<PathBuf>,
-
-    /// Start without evidence of earlier runs, and keep none.
-    #[arg(long)]
-    pub(crate) no_draft_evidence: bool,
+    #[command(flatten)]
+    pub(crate) evidence: EvidenceArgs,
 
     /// Decode classically, one token at a time.
     #[arg(long, conflicts_with = "draft_block_size")]
@@ -421,4 +416,7 @@ pub(crate) struct ProveSpeculationArgs {
     /// Rows of every block, 1 to the drafter's trained width [default: chosen by what is measured].
     #[arg(long, value_name = "ROWS", value_parser = values::width, allow_negative_numbers = true)]
     pub(crate) draft_block_size: Option<Width>,
+
+    #[command(flatten)]
+    pub(crate) evidence: EvidenceArgs,
 }

@@ -20,6 +20,7 @@ mod families;
 mod flags;
 mod interactive;
 mod interrupt;
+mod learning;
 mod load;
 mod logging;
 mod notes;

@@ -25,6 +25,7 @@ use crate::error::Usage;
 use crate::{
     args::ModelArgs,
     exactness::{self, ExactnessArgs},
+    learning::{EvidenceArgs, Learning},
 };
 
 /// A checkpoint and what it is called.
@@ -77,9 +78,7 @@ impl Loaded {
         let (name, text) = (target.name.clone(), target.text()?);
         let executor = args.executor()?;
         let kept = exactness::kept(&target.checkpoint, executor);
-        let digests =
-            drafter.as_ref().map(|drafter| (target.checkpoint.digest(), drafter.checkpoint.digest()));
-        let key = digests.map(|(target, drafter)| PairKey::current(target, drafter, executor, threads));
+        let key = pair_key(&target, drafter.as_ref(), executor, threads);
         let (target, drafter) = target.load(drafter, executor)?;
         if let Some(drafter) = &drafter {
             flags.check_width(drafter.spec())?;
@@ -135,6 +134,7 @@ pub(crate) struct Opened {
     exactness: ExactnessArgs,
     /// The executor that was asked for.
     executor: Option<Executor>,
+    threads: Option<usize>,
 }
 
 impl Opened {
@@ -143,6 +143,7 @@ impl Opened {
         args: &ModelArgs,
         exactness: &ExactnessArgs,
         block_size: Option<Width>,
+        threads: Option<usize>,
         classic: bool,
     ) -> Result<Self> {
         let flags = DraftFlags { kind: args.draft_kind, block_size };
@@ -151,15 +152,16 @@ impl Opened {
         let drafter = if classic { None } else { open_drafter(args)? };
         let (name, text) = (target.name.clone(), target.text()?);
         let (exactness, executor) = (exactness.clone(), args.executor);
-        Ok(Self { name, text, target, drafter, flags, exactness, executor })
+        Ok(Self { name, text, target, drafter, flags, exactness, executor, threads })
     }
 
-    /// Loads the models, on the thread that will own them.
-    pub(crate) fn load(self) -> Result<EngineModels> {
-        let Self { text, target, drafter, flags, exactness, executor, .. } = self;
+    /// Loads the models, on the thread that will own them, with what is known of their widths.
+    pub(crate) fn load(self, evidence: &EvidenceArgs) -> Result<(EngineModels, Learning)> {
+        let Self { text, target, drafter, flags, exactness, executor, threads, .. } = self;
         let detected = Executor::detect()?;
         let executor = executor.unwrap_or(detected);
         let kept = exactness::kept(&target.checkpoint, executor);
+        let key = pair_key(&target, drafter.as_ref(), executor, threads);
         let (target, drafter) = target.load(drafter, executor)?;
         if let Some(drafter) = &drafter {
             flags.check_width(drafter.spec())?;
@@ -174,8 +176,21 @@ impl Opened {
         }
         // A row's bits are the same in any company where they are by construction; nobody has shown it elsewhere.
         let batched = executor.is_row_exact();
-        Ok(EngineModels { target, drafter, vocabulary, gate, batched })
+        let mut learning = Learning::open(evidence, key);
+        let evidence = learning.evidence();
+        Ok((EngineModels { target, drafter, vocabulary, gate, evidence, batched }, learning))
     }
+}
+
+/// What evidence of the pair is kept under; `threads` as the user set them.
+fn pair_key(
+    target: &Named,
+    drafter: Option<&Named>,
+    executor: Executor,
+    threads: Option<usize>,
+) -> Option<PairKey> {
+    let (target, drafter) = (target.checkpoint.digest(), drafter?.checkpoint.digest());
+    Some(PairKey::current(target, drafter, executor, threads))
 }
 
 /// Models without their texts: every id may be emitted.

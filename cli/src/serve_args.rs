@@ -8,6 +8,7 @@ use mlxcel_core::{Width, family::DraftKind, nn::Executor};
 use crate::{
     args::{DraftWidth, ModelArgs},
     exactness::ExactnessArgs,
+    learning::EvidenceArgs,
     values,
 };
 
@@ -79,6 +80,9 @@ pub(crate) struct ServedModels {
     /// Whether blocks are as wide as pays, or all of one width.
     #[arg(long, value_enum, env = "MLXCEL_DRAFT_WIDTH", default_value_t)]
     pub(crate) draft_width: DraftWidth,
+
+    #[command(flatten)]
+    pub(crate) evidence: EvidenceArgs,
 
     /// Where they run: cpu (row-exact kernels), mlx-f32 or mlx-bf16 (MLX's operators) [default: mlx-bf16 on a GPU, else cpu].
     #[arg(long, value_name = "NAME", env = "MLXCEL_EXECUTOR", value_parser = values::executor)]

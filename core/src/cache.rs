@@ -58,6 +58,28 @@ mod tests {
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "nothing unfinished is left");
     }
 
+    /// What a reader sees at any moment is what is left when the writer is killed at that moment.
+    #[test]
+    fn a_file_is_never_seen_half_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.json");
+        let contents = [vec![b'a'; 200_000], vec![b'b'; 300_000]];
+        write(&path, &contents[0]).unwrap();
+        let over = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for turn in 0..300 {
+                    write(&path, &contents[turn % 2]).unwrap();
+                }
+                over.store(true, std::sync::atomic::Ordering::Release);
+            });
+            while !over.load(std::sync::atomic::Ordering::Acquire) {
+                let seen = read(&path).unwrap();
+                assert!(contents.contains(&seen), "{} bytes are none of the contents", seen.len());
+            }
+        });
+    }
+
     #[test]
     fn what_is_too_large_or_no_file_counts_as_absent() {
         let folder = tempfile::tempdir().unwrap();

@@ -8,7 +8,7 @@ use mlxcel_core::{
     sampling::SamplingSettings,
     speculative::{
         Speculation,
-        width::{SharedEvidence, WidthPolicy, WidthSet},
+        width::{WidthPolicy, WidthSet},
     },
     text::TextModel,
 };
@@ -57,8 +57,6 @@ pub(crate) struct App {
     /// Tokens of an answer where a request names no cap.
     pub(crate) max_tokens: Option<usize>,
     pub(crate) speculate: Speculate,
-    /// What requests taught of the costs and the luck of the pair.
-    pub(crate) evidence: SharedEvidence,
     pub(crate) metrics: Arc<Metrics>,
 }
 
@@ -82,7 +80,7 @@ impl App {
 
     /// How a request is speculated: as it wishes, within what the server does.
     pub(crate) fn speculation(&self, wish: Wish) -> Speculation {
-        let declared = self.engine.ready().and_then(|ready| ready.drafter.as_ref());
+        let declared = self.engine.ready().and_then(|ready| Some((ready.drafter.as_ref()?, &ready.evidence)));
         let most = match wish {
             Wish::Off => return Speculation::Off,
             Wish::AtMost(most) => Some(most),
@@ -92,16 +90,16 @@ impl App {
         match (self.speculate, declared) {
             (Speculate::Off, _) => Speculation::Off,
             (_, None) => Speculation::Fixed(Width::ONE),
-            (Speculate::Fixed(width), Some(drafter)) => {
+            (Speculate::Fixed(width), Some((drafter, _))) => {
                 Speculation::Fixed(at_most(width.unwrap_or(drafter.default_width)))
             }
-            (Speculate::Adaptive(ceiling), Some(drafter)) => {
+            (Speculate::Adaptive(ceiling), Some((drafter, evidence))) => {
                 let ceiling = at_most(ceiling.unwrap_or(drafter.trained_width));
                 if ceiling == Width::ONE {
                     return Speculation::Fixed(ceiling);
                 }
                 let widths = WidthSet::up_to(ceiling);
-                let policy = WidthPolicy::new(self.evidence.clone(), &widths, drafter.trained_width);
+                let policy = WidthPolicy::new(evidence.clone(), &widths, drafter.trained_width);
                 Speculation::Adaptive(policy)
             }
         }

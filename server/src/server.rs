@@ -5,7 +5,6 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use mlxcel_core::{
     engine::{Engine, EngineModels, Limits, Starting},
     sampling::SamplingSettings,
-    speculative::width::SharedEvidence,
     text::TextModel,
 };
 use tokio::{sync::watch, task::spawn_blocking, time::timeout};
@@ -146,7 +145,6 @@ impl Server {
             defaults: model.defaults,
             max_tokens: model.max_tokens,
             speculate: model.speculate,
-            evidence: SharedEvidence::default(),
             metrics,
         };
         let bounds = BodyBounds { most: http.body, time: http.request_time };

@@ -1,17 +1,12 @@
 //! `mlxcel run`.
 
 use std::{
-    cell::RefCell,
     io::{self, IsTerminal as _},
     time::Instant,
 };
 
 use anyhow::Result;
-use mlxcel_core::{
-    nn::set_threads,
-    speculative::width::{EvidenceStore, PairKey, SharedEvidence},
-    text::TemplateError,
-};
+use mlxcel_core::{nn::set_threads, text::TemplateError};
 use serde_json::Value;
 
 use crate::{
@@ -20,6 +15,7 @@ use crate::{
     closing,
     error::{Quiet, Usage},
     exactness, interactive, interrupt,
+    learning::Learning,
     load::Loaded,
     logging,
     notes::Notes,
@@ -44,13 +40,13 @@ pub(crate) fn run(args: RunArgs) -> Result<()> {
             return Err(Usage::new("no prompt\nhint: give one with -p, or on stdin").into());
         }
         // `/set draft on` may come.
-        let (loaded, learning) = load(&args, false, notes)?;
+        let (loaded, mut learning) = load(&args, false, notes)?;
         note_missing_template(&args, &loaded, notes)?;
         let left = interactive::converse(args, tools, &loaded);
         learning.keep();
         return left;
     };
-    let (loaded, learning) = load(&args, classic, notes)?;
+    let (loaded, mut learning) = load(&args, classic, notes)?;
     note_missing_template(&args, &loaded, notes)?;
     let settings = Settings::of(&args, loaded.vocabulary.end())?;
     let prompt = first_prompt(&args, &tools, &settings, &loaded, &text)?;
@@ -85,37 +81,9 @@ fn load(args: &RunArgs, classic: bool, notes: Notes) -> Result<(Loaded, Learning
     if let Some(note) = exactness::note(&loaded.gate) {
         notes.line(&note);
     }
-    let learning = Learning::open(args, &loaded);
+    let mut learning = Learning::open(&args.speculation.evidence, loaded.key.clone());
     loaded.evidence = learning.evidence();
     Ok((loaded, learning))
-}
-
-/// What is learned of a pair's widths, from one run to the next.
-struct Learning {
-    store: RefCell<EvidenceStore>,
-    key: Option<PairKey>,
-}
-
-impl Learning {
-    fn open(args: &RunArgs, loaded: &Loaded) -> Self {
-        let speculation = &args.speculation;
-        let folder = speculation.draft_evidence.clone().or_else(EvidenceStore::user_folder);
-        let folder = folder.filter(|_| !speculation.no_draft_evidence);
-        Self { store: RefCell::new(EvidenceStore::new(folder)), key: loaded.key.clone() }
-    }
-
-    fn evidence(&self) -> SharedEvidence {
-        self.key.as_ref().map(|key| self.store.borrow_mut().evidence(key)).unwrap_or_default()
-    }
-
-    /// Evidence that cannot be kept is no reason to fail.
-    fn keep(&self) {
-        if let Some(key) = &self.key
-            && let Err(error) = self.store.borrow().keep(key)
-        {
-            tracing::debug!("what was learned of block widths is not kept: {error}");
-        }
-    }
 }
 
 fn note_missing_template(args: &RunArgs, loaded: &Loaded, notes: Notes) -> Result<()> {

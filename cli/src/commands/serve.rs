@@ -14,6 +14,7 @@ use mlxcel_server::{Http, Model, ServeError, Server, Speculate};
 use crate::{
     args::DraftWidth,
     error::Usage,
+    learning::Keeper,
     load::Opened,
     logging,
     serve_args::{Access, Bounds, Defaults, ServeArgs},
@@ -21,6 +22,8 @@ use crate::{
 
 /// Rows of context unless a flag says otherwise: long ones are to be asked for, since requests may take all of it.
 const CONTEXT: usize = 32768;
+/// How often what was learned of widths is kept while the server runs: no more of it is lost to a kill.
+const KEEP: Duration = Duration::from_mins(1);
 /// Bytes of states where the system does not say what is free.
 const MEMORY: usize = 4 << 30;
 
@@ -36,8 +39,9 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<()> {
     }
     let models = &args.models;
     let start = Instant::now();
-    let opened = Opened::open(&models.names(), &args.exactness, models.draft_block_size, models.no_draft)?;
-    let speculate = match models.draft_block_size {
+    let block_size = models.draft_block_size;
+    let opened = Opened::open(&models.names(), &args.exactness, block_size, args.threads, models.no_draft)?;
+    let speculate = match block_size {
         _ if models.no_draft => Speculate::Off,
         width if models.draft_width == DraftWidth::Fixed => Speculate::Fixed(width),
         width => Speculate::Adaptive(width),
@@ -58,7 +62,17 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<()> {
     let name = opened.name.clone();
     let listening = |address| tracing::info!("listening on http://{address}");
     let ready = move || tracing::info!("ready: {name}, loaded in {:.2} s", start.elapsed().as_secs_f64());
-    match mlxcel_server::run(server, move || opened.load(), listening, ready) {
+    let (keeper, handover) = Keeper::start(KEEP).context("cannot start a thread")?;
+    let evidence = models.evidence.clone();
+    let load = move || {
+        let (models, learning) = opened.load(&evidence)?;
+        handover.hand_over(learning);
+        Ok(models)
+    };
+    let ended = mlxcel_server::run(server, load, listening, ready);
+    // What was learned last is kept before anything is said of the end.
+    drop(keeper);
+    match ended {
         Ok(()) => Ok(()),
         // What a load says needs no frame.
         Err(ServeError::Load(error)) => Err(error),

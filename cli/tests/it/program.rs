@@ -29,7 +29,10 @@ pub(crate) fn command(arguments: &[&str]) -> Command {
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.current_dir("/");
     // No file can be made there: tests neither read nor leave what runs teach.
-    command.env("XDG_CACHE_HOME", "/dev/null").env_remove("MLXCEL_DRAFT_EVIDENCE");
+    command
+        .env("XDG_CACHE_HOME", "/dev/null")
+        .env_remove("MLXCEL_DRAFT_EVIDENCE")
+        .env_remove("MLXCEL_NO_DRAFT_EVIDENCE");
     command.env("HF_HUB_CACHE", "/nonexistent/hub").env_remove("NO_COLOR");
     command
 }

@@ -99,7 +99,8 @@ impl Served {
         let load = move || {
             let vocabulary = Arc::new(Vocabulary::all(VOCAB));
             let gate = Gate::unguarded().clone();
-            Ok::<_, Failure>(EngineModels { target, drafter: Some(drafter), vocabulary, gate, batched })
+            let (drafter, evidence) = (Some(drafter), SharedEvidence::default());
+            Ok::<_, Failure>(EngineModels { target, drafter, vocabulary, gate, evidence, batched })
         };
         let Starting { engine, loaded, thread } = Engine::start(limits, observer, load).unwrap();
         loaded.blocking_recv().unwrap().unwrap();

@@ -20,7 +20,7 @@ use crate::{
     Error,
     family::{DrafterSpec, TargetSpec},
     sampling::Vocabulary,
-    speculative::Request,
+    speculative::{Request, width::SharedEvidence},
 };
 
 /// The events of one request. Dropping it cancels the request within one round.
@@ -52,6 +52,8 @@ pub struct Ready {
     pub drafter: Option<DrafterSpec>,
     /// The ids that may be emitted.
     pub vocabulary: Arc<Vocabulary>,
+    /// What is known of the pair's costs and acceptance.
+    pub evidence: SharedEvidence,
     /// Rows that a sequence may have.
     pub context: usize,
     /// The engine's bounds.

@@ -22,7 +22,7 @@ use crate::{
     family::{Drafter, Target, forward_one},
     nn::Tensor,
     sampling::Vocabulary,
-    speculative::{Models, Report, Sequence, Step},
+    speculative::{Models, Report, Sequence, Step, width::SharedEvidence},
 };
 
 /// How often readers are looked at while nothing can run without them.
@@ -38,6 +38,8 @@ pub struct EngineModels {
     pub vocabulary: Arc<Vocabulary>,
     /// Which widths may run.
     pub gate: Gate,
+    /// What is known of the pair's costs and acceptance; what requests teach is added to it.
+    pub evidence: SharedEvidence,
     /// Whether the segments of several sequences may share a forward: whether a row's bits are the same in any company.
     pub batched: bool,
 }
@@ -106,7 +108,15 @@ impl Worker {
         // States grow evenly up to a bound, so the first row's growth and the bound are no estimate too low.
         let start = bytes(0);
         let room = Room { start, row: bytes(1) - start, most: bytes(context) };
-        Ready { target, drafter, vocabulary: Arc::clone(&self.models.vocabulary), context, limits, room }
+        Ready {
+            target,
+            drafter,
+            vocabulary: Arc::clone(&self.models.vocabulary),
+            evidence: self.models.evidence.clone(),
+            context,
+            limits,
+            room,
+        }
     }
 
     /// Serves until it is told to stop, or no handle is left and nothing to do.

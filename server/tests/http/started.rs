@@ -15,6 +15,7 @@ use mlxcel_core::{
     family::{load_drafter, load_target},
     nn::Executor,
     sampling::{SamplingSettings, Vocabulary},
+    speculative::width::SharedEvidence,
     text::{TextFiles, TextModel},
 };
 use mlxcel_dflash as _;
@@ -56,7 +57,8 @@ pub(crate) fn load_pair() -> mlxcel_core::Result<EngineModels> {
     let known = |id| TEXT.tokenizer.knows(id);
     let vocabulary = Arc::new(Vocabulary::new(spec.vocab, known, &spec.suppressed));
     let (gate, batched) = (Gate::unguarded().clone(), executor.is_row_exact());
-    Ok(EngineModels { target, drafter: Some(drafter), vocabulary, gate, batched })
+    let evidence = SharedEvidence::default();
+    Ok(EngineModels { target, drafter: Some(drafter), vocabulary, gate, evidence, batched })
 }
 
 /// A server that runs until it is dropped.

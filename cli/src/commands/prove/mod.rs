@@ -13,6 +13,7 @@ use crate::{
     args::ProveArgs,
     error::{Quiet, Usage},
     exactness,
+    learning::Learning,
     load::Loaded,
     logging,
     notes::Notes,
@@ -31,13 +32,16 @@ pub(crate) fn prove(args: &ProveArgs) -> Result<()> {
     let settings = arms::settings(args)?;
     let prompts = prompts::read(args.prompts.as_deref())?;
     let width = args.speculation.draft_block_size;
-    let loaded = Loaded::load(&args.models, &args.exactness, width, args.threads, false)?;
+    let mut loaded = Loaded::load(&args.models, &args.exactness, width, args.threads, false)?;
+    let mut learning = Learning::open(&args.speculation.evidence, loaded.key.clone());
+    loaded.evidence = learning.evidence();
     let notes = Notes { quiet: false };
     if let Some(note) = exactness::note(&loaded.gate) {
         notes.line(&note);
     }
     let prompts = prompts::ids(prompts, &loaded.text, args.chat)?;
     let proof = arms::compare(&loaded, &prompts, &settings, args, notes)?;
+    learning.keep();
     let report = if args.json { format!("{:#}\n", report::json(&proof)) } else { report::text(&proof) };
     super::print(&report)?;
     if proof.equal() { Ok(()) } else { Err(Quiet::Reported.into()) }

@@ -43,13 +43,20 @@ struct File {
 #[derive(Clone, Debug, Default)]
 pub struct EvidenceStore {
     folder: Option<PathBuf>,
-    shared: HashMap<PairKey, SharedEvidence>,
+    pairs: HashMap<PairKey, Pair>,
+}
+
+#[derive(Clone, Debug)]
+struct Pair {
+    shared: SharedEvidence,
+    /// What its file says, or would say if there were one.
+    kept: Kept,
 }
 
 impl EvidenceStore {
     /// In `folder`, which is made when something is kept; without one, for this program only.
     pub fn new(folder: Option<PathBuf>) -> Self {
-        Self { folder, shared: HashMap::new() }
+        Self { folder, pairs: HashMap::new() }
     }
 
     /// `mlxcel/widths` in `$XDG_CACHE_HOME`, else in `~/Library/Caches` on macOS and in `~/.cache` elsewhere. `None` if
@@ -60,27 +67,35 @@ impl EvidenceStore {
 
     /// The evidence of a pair. A file that cannot be read, is of another version or of another pair, counts as absent.
     pub fn evidence(&mut self, key: &PairKey) -> SharedEvidence {
-        if let Some(shared) = self.shared.get(key) {
-            return shared.clone();
+        if let Some(pair) = self.pairs.get(key) {
+            return pair.shared.clone();
         }
         let file = self.file(key).and_then(|path| cache::read(&path));
         let file = file.and_then(|bytes| serde_json::from_slice::<File>(&bytes).ok());
         let kept = file.filter(|file| file.version == VERSION && file.key == *key);
         let evidence = kept.map(|file| Evidence::from_kept(file.evidence)).unwrap_or_default();
+        let kept = evidence.kept();
         let shared = SharedEvidence::new(evidence);
-        self.shared.insert(key.clone(), shared.clone());
+        self.pairs.insert(key.clone(), Pair { shared: shared.clone(), kept });
         shared
     }
 
-    /// Keeps what was learned of a pair. Readers see the old file or the new one; of two programs the later one wins.
+    /// Keeps what was learned of a pair, if anything was since it was kept last. Readers see the old file or the new one, also
+    /// after a program was ended on the way; of two programs the later one wins. Says whether a file was written.
     ///
     /// # Errors
-    /// The folder cannot be written to.
-    pub fn keep(&self, key: &PairKey) -> io::Result<()> {
-        let (Some(path), Some(shared)) = (self.file(key), self.shared.get(key)) else { return Ok(()) };
-        let evidence = shared.lock().kept();
+    /// The folder cannot be written to; the next call tries again.
+    pub fn keep(&mut self, key: &PairKey) -> io::Result<bool> {
+        let Some(path) = self.file(key) else { return Ok(false) };
+        let Some(pair) = self.pairs.get_mut(key) else { return Ok(false) };
+        let evidence = pair.shared.lock().kept();
+        if evidence == pair.kept {
+            return Ok(false);
+        }
         let file = File { version: VERSION, key: key.clone(), evidence };
-        cache::write(&path, &serde_json::to_vec(&file)?)
+        cache::write(&path, &serde_json::to_vec(&file)?)?;
+        pair.kept = file.evidence;
+        Ok(true)
     }
 
     fn file(&self, key: &PairKey) -> Option<PathBuf> {
@@ -156,6 +171,35 @@ mod tests {
             assert_ne!(broken, sound);
             assert_eq!(rounds(&broken), 0, "{broken:.60}");
         }
+    }
+
+    #[test]
+    fn what_taught_nothing_new_is_not_written_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = EvidenceStore::new(Some(folder.path().to_owned()));
+        let shared = store.evidence(&key("a"));
+        assert!(!store.keep(&key("a")).unwrap(), "nothing was learned");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        for _ in 0..2 {
+            teach(&shared);
+            assert!(store.keep(&key("a")).unwrap());
+            assert!(!store.keep(&key("a")).unwrap(), "the file says all of it");
+        }
+        let mut again = EvidenceStore::new(Some(folder.path().to_owned()));
+        again.evidence(&key("a"));
+        assert!(!again.keep(&key("a")).unwrap(), "what was read is in the file");
+    }
+
+    #[test]
+    fn what_could_not_be_written_is_tried_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let taken = folder.path().join("taken");
+        fs::write(&taken, "no folder").unwrap();
+        let mut store = EvidenceStore::new(Some(taken.clone()));
+        teach(&store.evidence(&key("a")));
+        store.keep(&key("a")).unwrap_err();
+        fs::remove_file(&taken).unwrap();
+        assert!(store.keep(&key("a")).unwrap());
     }
 
     #[test]
