@@ -75,6 +75,7 @@ impl Loaded {
         flags.check_drafter(args.names_drafter())?;
         let target = open_target(args.model.as_deref())?;
         let drafter = if classic { None } else { open_drafter(args)? };
+        check_config(&flags, drafter.as_ref())?;
         let (name, text) = (target.name.clone(), target.text()?);
         let executor = args.executor()?;
         let kept = exactness::kept(&target.checkpoint, executor);
@@ -150,6 +151,7 @@ impl Opened {
         flags.check_drafter(args.names_drafter())?;
         let target = open_target(args.model.as_deref())?;
         let drafter = if classic { None } else { open_drafter(args)? };
+        check_config(&flags, drafter.as_ref())?;
         let (name, text) = (target.name.clone(), target.text()?);
         let (exactness, executor) = (exactness.clone(), args.executor);
         Ok(Self { name, text, target, drafter, flags, exactness, executor, threads })
@@ -179,6 +181,16 @@ impl Opened {
         let mut learning = Learning::open(evidence, key);
         let evidence = learning.evidence();
         Ok((EngineModels { target, drafter, vocabulary, gate, evidence, batched }, learning))
+    }
+}
+
+/// Refuses a width over the drafter's bound before anything large is read.
+fn check_config(flags: &DraftFlags, drafter: Option<&Named>) -> Result<()> {
+    let Some(drafter) = drafter else { return Ok(()) };
+    match flags.check_config(&drafter.checkpoint) {
+        // The flag is at fault, not the drafter.
+        Err(mlxcel_core::Error::Start(error)) => Err(error.into()),
+        other => other.with_context(|| format!("cannot load the drafter {}", drafter.reference)),
     }
 }
 

@@ -210,7 +210,8 @@ impl Observer for Metrics {
 
 /// A line a request. Prompts and answers are never part of it.
 fn log(how: &Ended<'_>, report: &Report, after: Duration) {
-    let ms = after.as_secs_f64() * 1e3;
+    // Tenths are enough for people.
+    let ms = (after.as_secs_f64() * 1e4).round() / 10.0;
     let (prompt, emitted, rounds) = (report.prompt_tokens, report.emitted, report.rounds);
     let (proposed, accepted) = (report.proposed, report.accepted);
     match how {

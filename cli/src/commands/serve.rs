@@ -8,7 +8,9 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
-use mlxcel_core::{engine::Limits, nn::set_threads, sampling::SamplingSettings, speculative::AnswerError};
+use mlxcel_core::{
+    Width, engine::Limits, nn::set_threads, sampling::SamplingSettings, speculative::AnswerError,
+};
 use mlxcel_server::{Http, Model, ServeError, Server, Speculate};
 
 use crate::{
@@ -38,6 +40,7 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<()> {
         tracing::warn!("everybody who reaches {} may ask: there is no API key (--api-key-file)", args.host);
     }
     let models = &args.models;
+    check_rows(models.draft_block_size.filter(|_| models.draft_width == DraftWidth::Fixed), &args.bounds)?;
     let start = Instant::now();
     let block_size = models.draft_block_size;
     let opened = Opened::open(&models.names(), &args.exactness, block_size, args.threads, models.no_draft)?;
@@ -77,6 +80,19 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<()> {
         // What a load says needs no frame.
         Err(ServeError::Load(error)) => Err(error),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// One block is never cut, so a bound below the width that all blocks have could not be kept.
+fn check_rows(fixed: Option<Width>, bounds: &Bounds) -> Result<()> {
+    match fixed {
+        Some(width) if width.rows() > bounds.batch_rows => {
+            let (width, rows) = (width.rows(), bounds.batch_rows);
+            let what = format!("blocks of {width} rows do not fit --batch-rows {rows}");
+            Err(Usage::new(format!("{what}\nhint: --batch-rows of at least {width}, or narrower blocks"))
+                .into())
+        }
+        _ => Ok(()),
     }
 }
 

@@ -50,7 +50,13 @@ impl Serving {
     }
 
     fn chat(&self, headers: &str) -> String {
-        let body = r#"{"messages":[{"role":"user","content":"Say xyzzy."}],"max_tokens":4}"#;
+        self.chat_for(4, headers)
+    }
+
+    /// An answer of this many tokens.
+    fn chat_for(&self, tokens: usize, headers: &str) -> String {
+        let fields = format!(r#""max_tokens":{tokens},"ignore_eos":true"#);
+        let body = format!(r#"{{"messages":[{{"role":"user","content":"Say xyzzy."}}],{fields}}}"#);
         let head = format!(
             "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}"
         );
@@ -82,6 +88,8 @@ fn it_answers_until_a_signal_and_logs_no_prompt() {
         let log = log.concat();
         assert_eq!(code, Some(0), "{log}");
         assert!(log.contains("answered prompt=") && !log.contains("xyzzy"), "{log}");
+        let ms = log.split_once(" ms=").unwrap().1.split_whitespace().next().unwrap();
+        assert!(ms.split_once('.').is_none_or(|(_, digits)| digits.len() == 1), "{ms}");
     }
 }
 
@@ -101,6 +109,42 @@ fn flags_have_twins_in_the_environment() {
     }
     assert!(!log.concat().contains("from-environment"));
     assert!(log.iter().any(|line| line.contains("\"emitted\":4")), "{log:?}");
+}
+
+/// What requests teach of widths is kept where the user says, and known at the next start; or neither.
+#[cfg(unix)]
+#[test]
+fn what_is_learned_of_widths_outlives_the_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let evidence = folder.path().join("evidence");
+    let file = || {
+        let entries: Vec<_> =
+            std::fs::read_dir(&evidence).unwrap().map(|entry| entry.unwrap().path()).collect();
+        let [path] = entries.as_slice() else { panic!("{entries:?} is not one file") };
+        let value: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        (path.clone(), value)
+    };
+    let rounds = |value: &Value| value["evidence"]["classic_rounds"].as_u64().unwrap();
+    let session = |more: &[&str], folder: bool| {
+        let mut command = serve(more);
+        if folder {
+            command.env("MLXCEL_DRAFT_EVIDENCE", &evidence);
+        }
+        let serving = Serving::start(command);
+        assert!(serving.chat_for(40, "").starts_with("HTTP/1.1 200"));
+        assert_eq!(serving.end("-TERM").0, Some(0));
+    };
+    session(&["--no-draft-evidence"], true);
+    assert!(!evidence.exists());
+    session(&[], true);
+    let (path, mut value) = file();
+    assert!((2..40).contains(&rounds(&value)), "{value}");
+    // Another past: a server that does not know of it learns less, and puts that in its place.
+    value["evidence"]["classic_rounds"] = 1000.into();
+    std::fs::write(&path, value.to_string()).unwrap();
+    session(&["--draft-evidence", evidence.to_str().unwrap()], false);
+    let (_, learned) = file();
+    assert!(rounds(&learned) >= 1000, "{learned}");
 }
 
 #[cfg(unix)]
@@ -134,7 +178,9 @@ fn what_cannot_be_served_is_said_at_the_start() {
     );
     let empty = folder.path("empty-keys");
     std::fs::write(&empty, "\n\n").unwrap();
-    let cases: [(&[&str], i32, &str); 10] = [
+    let too_wide = ["-np", "17", "--draft-width", "fixed", "--draft-block-size", "8", "--batch-rows", "7"];
+    let cases: [(&[&str], i32, &str); 11] = [
+        (&too_wide, 2, "blocks of 8 rows do not fit --batch-rows 7\nhint: --batch-rows of at least 8"),
         (&["--api-key", ""], 2, "an API key is empty"),
         (&["--api-key", "a b"], 2, "holds a space"),
         (&["--api-key-file", "/nonexistent"], 1, "cannot read the API keys"),
@@ -151,5 +197,7 @@ fn what_cannot_be_served_is_said_at_the_start() {
         assert_eq!(ended.code, Some(code), "{arguments:?}: {ended:?}");
         assert!(ended.stderr.contains(message), "{arguments:?}: {ended:?}");
         assert!(!ended.stderr.contains("panicked"), "{ended:?}");
+        // What can be told from flags and files is told before anybody can connect.
+        assert!(!ended.stderr.contains("listening"), "{arguments:?}: {ended:?}");
     }
 }

@@ -9,3 +9,4 @@ mod faults;
 mod faulty;
 mod setting;
 mod turns;
+mod verdicts;

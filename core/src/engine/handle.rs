@@ -18,6 +18,7 @@ use super::{
 };
 use crate::{
     Error,
+    exactness::Gate,
     family::{DrafterSpec, TargetSpec},
     sampling::Vocabulary,
     speculative::{Request, width::SharedEvidence},
@@ -52,6 +53,8 @@ pub struct Ready {
     pub drafter: Option<DrafterSpec>,
     /// The ids that may be emitted.
     pub vocabulary: Arc<Vocabulary>,
+    /// Which widths may run.
+    pub gate: Gate,
     /// What is known of the pair's costs and acceptance.
     pub evidence: SharedEvidence,
     /// Rows that a sequence may have.

@@ -112,6 +112,7 @@ impl Worker {
             target,
             drafter,
             vocabulary: Arc::clone(&self.models.vocabulary),
+            gate: self.models.gate.clone(),
             evidence: self.models.evidence.clone(),
             context,
             limits,

@@ -2,16 +2,17 @@
 
 use std::{
     collections::BTreeMap,
+    fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
 use super::{
-    DecideRows, HostDecide, Key, Refusal, Store, Verdict,
+    DecideRows, HostDecide, Key, Refusal, Store, Verdict, Verdicts, WidthVerdict,
     probe::Prober,
     scene::{self, Scene},
 };
-use crate::{Result, Width, family::Target, nn::Executor, sampling::Vocabulary};
+use crate::{Result, Width, family::Target, nn::Executor, sampling::Vocabulary, speculative::guarded};
 
 /// How much is probed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,7 +75,14 @@ pub struct Cost {
 
 /// Which widths may run, and why others may not. Width 1 always may. Clones share what they know.
 #[derive(Clone)]
-pub struct Gate(Option<Arc<Mutex<Guard>>>);
+pub struct Gate(Option<Arc<Shared>>);
+
+struct Shared {
+    guard: Mutex<Guard>,
+    /// The verdicts once more, for those who only look: the guard is held as long as a probe takes.
+    told: Mutex<Vec<Verdict>>,
+    allow_inexact: bool,
+}
 
 struct Guard {
     verdicts: BTreeMap<Width, Verdict>,
@@ -109,7 +117,8 @@ impl Gate {
         guard.recall();
         guard.probe_all(target);
         guard.announce();
-        Self(Some(Arc::new(Mutex::new(guard))))
+        let (told, allow_inexact) = (Mutex::new(guard.told()), guard.setup.allow_inexact);
+        Self(Some(Arc::new(Shared { guard: Mutex::new(guard), told, allow_inexact })))
     }
 
     /// Whether a block of `width` rows may run behind `context` rows.
@@ -139,12 +148,20 @@ impl Gate {
 
     /// Whether inexact widths may run.
     pub fn allows_inexact(&self) -> bool {
-        self.lock().is_some_and(|guard| guard.setup.allow_inexact)
+        self.0.as_ref().is_some_and(|shared| shared.allow_inexact)
     }
 
-    /// All verdicts, by width.
+    /// All verdicts, by width, as they stood when the last probe ended: never waits for one.
     pub fn verdicts(&self) -> Vec<Verdict> {
-        self.lock().map(|guard| guard.verdicts.values().cloned().collect()).unwrap_or_default()
+        self.0.as_ref().map(|shared| lock(&shared.told).clone()).unwrap_or_default()
+    }
+
+    /// All verdicts as clients read them, without waiting for a probe; `None` for a gate that lets everything run.
+    pub fn view(&self) -> Option<Verdicts> {
+        let allow_inexact = self.0.as_ref()?.allow_inexact;
+        let widths =
+            self.verdicts().iter().map(|verdict| WidthVerdict::new(verdict, allow_inexact)).collect();
+        Some(Verdicts { allow_inexact, widths })
     }
 
     /// What probing cost so far.
@@ -155,15 +172,27 @@ impl Gate {
     /// Probes on behind contexts of `context` rows and more, if a width that was exact so far is not known to be there.
     /// Called for a request that grows, before its next block; a gate that is not asked keeps such a request at width 1.
     pub fn reach(&self, target: &dyn Target, context: usize) {
-        if let Some(mut guard) = self.lock() {
-            guard.reach(target, context);
+        let Some(shared) = &self.0 else { return };
+        let mut guard = lock(&shared.guard);
+        if guard.reach(target, context) {
+            *lock(&shared.told) = guard.told();
         }
     }
 
     fn lock(&self) -> Option<MutexGuard<'_, Guard>> {
-        // A probe that panicked left the verdicts as they were.
-        self.0.as_ref().map(|guard| guard.lock().unwrap_or_else(PoisonError::into_inner))
+        self.0.as_ref().map(|shared| lock(&shared.guard))
     }
+}
+
+impl fmt::Debug for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Gate").field(&self.view()).finish()
+    }
+}
+
+/// A probe that panicked left the verdicts as they were.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Guard {
@@ -218,9 +247,14 @@ impl Guard {
         tracing::warn!("exactness: {first}; widths {what}: {}", widths.join(", "));
     }
 
-    fn reach(&mut self, target: &dyn Target, context: usize) {
+    fn told(&self) -> Vec<Verdict> {
+        self.verdicts.values().cloned().collect()
+    }
+
+    /// Says whether anything was probed.
+    fn reach(&mut self, target: &dyn Target, context: usize) -> bool {
         if self.failed || self.setup.allow_inexact || self.setup.probe == Probe::Off {
-            return;
+            return false;
         }
         let short = |verdict: &&Verdict| {
             !verdict.by_construction
@@ -229,9 +263,10 @@ impl Guard {
         };
         let widths: Vec<_> = self.verdicts.values().filter(short).map(|verdict| verdict.width).collect();
         let longest = self.verdicts.values().filter(short).filter_map(|verdict| verdict.longest).min();
-        let Some(longest) = longest else { return };
+        let Some(longest) = longest else { return false };
         let scenes = scene::further(target.spec(), &self.windows, self.widest(), longest, context);
         self.run(target, &scenes, &widths);
+        true
     }
 
     fn widest(&self) -> Width {
@@ -244,16 +279,15 @@ impl Guard {
             return;
         }
         let start = Instant::now();
-        if let Err(error) = self.try_run(target, scenes, widths) {
+        if let Err(error) = guarded(|| self.try_run(target, scenes, widths)) {
             tracing::warn!("the exactness probe failed, widths that it did not reach are not used: {error}");
             self.failed = true;
         }
         self.cost.time += start.elapsed();
-        if let Some((key, store)) = &self.setup.kept {
-            let verdicts: Vec<_> = self.verdicts.values().cloned().collect();
-            if let Err(error) = store.write(key, &verdicts) {
-                tracing::debug!("verdicts are not kept: {error}");
-            }
+        if let Some((key, store)) = &self.setup.kept
+            && let Err(error) = store.write(key, &self.told())
+        {
+            tracing::debug!("verdicts are not kept: {error}");
         }
     }
 

@@ -14,7 +14,7 @@
 //! | `scene` | where blocks are compared with chains |
 //! | `probe` | the comparison |
 //! | [`decide`] | rows of logits to decisions, as the round makes them |
-//! | [`verdict`] | what came out |
+//! | [`verdict`], [`view`] | what came out, and how clients read it |
 //! | [`key`], [`store`], [`device`] | for how long it holds, and where it is kept |
 
 pub mod decide;
@@ -25,6 +25,7 @@ mod probe;
 mod scene;
 pub mod store;
 pub mod verdict;
+pub mod view;
 
 pub use decide::{DecideRows, HostDecide};
 pub use device::Device;
@@ -32,6 +33,7 @@ pub use gate::{Cost, Gate, Probe, Setup};
 pub use key::Key;
 pub use store::Store;
 pub use verdict::{Difference, Place, Refusal, Verdict, What};
+pub use view::{Verdicts, WidthVerdict};
 
 #[cfg(test)]
 mod tests;

@@ -137,6 +137,17 @@ pub enum Refusal {
     },
 }
 
+impl Refusal {
+    /// The reason as programs read it.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::Differs(_) => "differs",
+            Self::NotProbed { .. } => "not_probed",
+            Self::Beyond { .. } => "beyond",
+        }
+    }
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -2,7 +2,7 @@
 
 use super::{Bound, Drafter, Target, TargetSpec};
 use crate::{
-    Result,
+    Result, Width,
     checkpoint::{Checkpoint, Config, Source},
     nn::Executor,
     state::StateKind,
@@ -33,6 +33,8 @@ pub struct DrafterFamily {
     pub name: &'static str,
     /// Whether a config is one of its drafters: by structure, since published drafters borrow other models' names.
     pub recognises: fn(&Config) -> bool,
+    /// The width that a drafter with this config was trained for, so that wider blocks are refused before weights are read.
+    pub trained_width: fn(&Config) -> Result<Width>,
     /// Loads a drafter for the target it is bound to; pairing is checked inside.
     pub load: LoadDrafter,
 }

@@ -87,15 +87,31 @@ impl DraftFlags {
         }
     }
 
-    /// Once the drafter is bound: its trained width is the bound of every block.
+    /// Before weights are read: the width that the drafter was trained for, by its config, is the bound of every block.
+    ///
+    /// # Errors
+    /// A wider block is asked for, or the checkpoint is no drafter.
+    pub fn check_config(&self, drafter: &Checkpoint) -> Result<(), crate::Error> {
+        let Some(width) = self.block_size else { return Ok(()) };
+        let trained = (drafter_family(drafter)?.trained_width)(drafter.config())?;
+        Ok(within(BLOCK_SIZE, width, trained)?)
+    }
+
+    /// Once the drafter is bound: what was said of its config holds.
     pub fn check_width(&self, drafter: &DrafterSpec) -> Result<(), StartError> {
-        self.block_size.map_or(Ok(()), |width| check_width("--draft-block-size", width, drafter))
+        self.block_size.map_or(Ok(()), |width| check_width(BLOCK_SIZE, width, drafter))
     }
 }
 
+const BLOCK_SIZE: &str = "--draft-block-size";
+
 /// Whether the width that `flag` asks for is within the drafter's bound.
 pub fn check_width(flag: &'static str, width: Width, drafter: &DrafterSpec) -> Result<(), StartError> {
-    let (found, limit) = (width.rows(), drafter.trained_width.rows());
+    within(flag, width, drafter.trained_width)
+}
+
+fn within(flag: &'static str, width: Width, trained: Width) -> Result<(), StartError> {
+    let (found, limit) = (width.rows(), trained.rows());
     if found > limit { Err(StartError::Width { flag, found, limit }) } else { Ok(()) }
 }
 

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use mlxcel_core::{
-    Result, TokenId,
+    Result, TokenId, Width,
     checkpoint::{Config as Json, DIM, LAYERS, NORM_EPS},
     nn::{Attention, Mask, RopeStyle},
 };
@@ -91,10 +91,7 @@ impl Config {
         let layers = json.opt_int("num_hidden_layers", LAYERS)?.unwrap_or(5);
         let own = json.opt_section("dflash_config")?;
         let nested = own.as_ref().unwrap_or(json);
-        let block_size = match json.opt_int("block_size", BLOCK)? {
-            Some(rows) => rows,
-            None => nested.opt_int("block_size", BLOCK)?.unwrap_or(16),
-        };
+        let block_size = block_size(json, nested)?;
         let target_layers = match json.opt_int("num_target_layers", LAYERS)? {
             Some(layers) => Some(layers),
             None => nested.opt_int("num_target_layers", LAYERS)?,
@@ -119,6 +116,20 @@ impl Config {
             vocab: json.opt_dim("vocab_size")?,
         })
     }
+}
+
+/// Rows of a trained block, where the config says it.
+fn block_size(json: &Json, nested: &Json) -> Result<usize> {
+    Ok(match json.opt_int("block_size", BLOCK)? {
+        Some(rows) => rows,
+        None => nested.opt_int("block_size", BLOCK)?.unwrap_or(16),
+    })
+}
+
+/// The width that a DFlash drafter with this config was trained for: its block.
+pub fn trained_width(json: &Json) -> Result<Width> {
+    let own = json.opt_section("dflash_config")?;
+    Ok(Width::new(block_size(json, own.as_ref().unwrap_or(json))?).unwrap_or(Width::ONE))
 }
 
 /// A layer that sees everything is bidirectional unless the config asks for causal blocks; a sliding one is causal

@@ -11,7 +11,7 @@ use mlxcel_core::{
 
 use crate::{
     backbone::Backbone,
-    config::{Config, POSITIVE, ROPE_THETA},
+    config::{Config, POSITIVE, ROPE_THETA, trained_width},
 };
 
 /// A drafter whose block's rows after the anchor are the proposals, all at once, from the target's raw head.
@@ -35,7 +35,7 @@ impl DFlash {
         executor: Executor,
         bound: &Bound<'_>,
     ) -> Result<Self> {
-        let trained_width = Width::new(config.block_size).unwrap_or(Width::ONE);
+        let trained_width = trained_width(checkpoint.config())?;
         let spec = DrafterSpec {
             family: family.name,
             taps: config.taps.clone(),

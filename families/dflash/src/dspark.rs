@@ -11,7 +11,7 @@ use mlxcel_core::{
 
 use crate::{
     backbone::Backbone,
-    config::{Config, ROPE_THETA},
+    config::{self, Config, ROPE_THETA},
     dflash::strip_model,
 };
 
@@ -40,10 +40,7 @@ pub(crate) fn load(
     if config.masks.iter().any(|mask| *mask != Mask::Full) {
         return json.reject("layer_types", "\"full_attention\" only, not causal");
     }
-    // `block_size` counts proposals here; the verify block has the anchor in front.
-    let anchored = json.bool_or("dspark_bonus_anchor", false)?;
-    let rows = if anchored { config.block_size } else { config.block_size + 1 };
-    let trained_width = Width::new(rows).unwrap_or(Width::ONE);
+    let trained_width = trained_width(json)?;
     let spec = DrafterSpec {
         family: family.name,
         taps: config.taps.clone(),
@@ -67,6 +64,14 @@ pub(crate) fn load(
     let backbone = Backbone::load(&config, trained_width, &loader, bound)?;
     checkpoint.finish()?;
     Ok(Box::new(DSpark { spec, backbone, head: bound.head.clone(), markov }))
+}
+
+/// The width that a drafter with this config was trained for: `block_size` counts proposals here, and the verify block has the
+/// anchor in front.
+pub(crate) fn trained_width(json: &Json) -> Result<Width> {
+    let block = config::trained_width(json)?;
+    let anchored = json.bool_or("dspark_bonus_anchor", false)?;
+    Ok(if anchored { block } else { Width::new(block.rows() + 1).unwrap_or(block) })
 }
 
 /// Packagings of other systems that this crate does not read (spec 5.1).

@@ -6,15 +6,20 @@ mod config;
 mod dflash;
 mod dspark;
 
-pub use config::Config;
+pub use config::{Config, trained_width};
 pub use dflash::DFlash;
 
 use mlxcel_core::family::DrafterFamily;
 
 inventory::submit! {
-    DrafterFamily { name: "dflash", recognises: config::is_dflash, load: dflash::load }
+    DrafterFamily { name: "dflash", recognises: config::is_dflash, trained_width, load: dflash::load }
 }
 
 inventory::submit! {
-    DrafterFamily { name: "dspark", recognises: config::is_dspark, load: dspark::load }
+    DrafterFamily {
+        name: "dspark",
+        recognises: config::is_dspark,
+        trained_width: dspark::trained_width,
+        load: dspark::load,
+    }
 }

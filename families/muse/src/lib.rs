@@ -28,7 +28,12 @@ inventory::submit! {
 }
 
 inventory::submit! {
-    DrafterFamily { name: ASSISTANT, recognises: assistant::is_assistant, load: assistant::load }
+    DrafterFamily {
+        name: ASSISTANT,
+        recognises: assistant::is_assistant,
+        trained_width: mlxcel_dflash::trained_width,
+        load: assistant::load,
+    }
 }
 
 fn load(family: &TargetFamily, checkpoint: Checkpoint, executor: Executor) -> Result<Box<dyn Target>> {

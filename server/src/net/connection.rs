@@ -2,7 +2,7 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use axum::{Router, extract::Request};
+use axum::{Router, extract::Request, http::StatusCode};
 use hyper::body::Incoming;
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
@@ -10,13 +10,14 @@ use hyper_util::{
     service::TowerToHyperService,
 };
 use tokio::{
-    net::{TcpListener, TcpStream},
+    net::TcpListener,
     sync::Semaphore,
     time::{sleep, timeout},
 };
 use tower::ServiceExt as _;
 
 use super::Peer;
+use crate::error::ApiError;
 
 /// Bytes of a request's head at most.
 const HEAD: usize = 64 << 10;
@@ -64,10 +65,17 @@ pub(crate) async fn serve(
                 continue;
             }
         };
-        let connection = graceful.watch(connection(stream, router.clone(), bounds));
+        // Chunks are small and are to arrive at once.
+        let _ = stream.set_nodelay(true);
+        let peer = Peer::new(stream);
+        let connection = graceful.watch(connection(&peer, router.clone(), bounds));
         tokio::spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!("connection ended: {error}");
+                // The library only closes.
+                if error.is_timeout() {
+                    peer.refuse(&late(bounds.head));
+                }
             }
             drop(place);
         });
@@ -78,14 +86,21 @@ pub(crate) async fn serve(
     }
 }
 
+/// The answer to a request whose head did not come in time.
+fn late(time: Duration) -> Vec<u8> {
+    let message = format!("the head of the request did not come within {} s", time.as_secs());
+    let body = ApiError::status(StatusCode::REQUEST_TIMEOUT, message).json().to_string();
+    let fields =
+        format!("content-type: application/json\r\ncontent-length: {}\r\nconnection: close", body.len());
+    format!("HTTP/1.1 408 Request Timeout\r\n{fields}\r\n\r\n{body}").into_bytes()
+}
+
 fn connection(
-    stream: TcpStream,
+    peer: &Peer,
     router: Router,
     bounds: Connections,
-) -> impl hyper_util::server::graceful::GracefulConnection<Error = hyper::Error> {
-    // Chunks are small and are to arrive at once.
-    let _ = stream.set_nodelay(true);
-    let peer = Peer::new(stream);
+) -> impl hyper_util::server::graceful::GracefulConnection<Error = hyper::Error> + use<> {
+    let peer = peer.clone();
     let bytes = TokioIo::new(peer.stream(bounds.patience));
     let service = router.map_request(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(peer.clone());

@@ -3,7 +3,10 @@
 use std::{
     io,
     pin::Pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -22,17 +25,36 @@ const LOOK: Duration = Duration::from_millis(200);
 
 /// The other end of a connection, for whoever answers it.
 #[derive(Clone, Debug)]
-pub(crate) struct Peer(Arc<TcpStream>);
+pub(crate) struct Peer(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    socket: TcpStream,
+    /// Whether the peer sent anything since it was last written to: the beginning of a request.
+    heard: AtomicBool,
+    /// Whether something waits to be written to it.
+    behind: AtomicBool,
+}
 
 impl Peer {
-    pub(super) fn new(stream: TcpStream) -> Self {
-        Self(Arc::new(stream))
+    pub(super) fn new(socket: TcpStream) -> Self {
+        let (heard, behind) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self(Arc::new(Shared { socket, heard, behind }))
+    }
+
+    /// Answers a peer that began a request and did not end its head in time, as far as the socket takes it at once; a peer
+    /// that asked nothing is told nothing. Nobody else may write any more.
+    pub(super) fn refuse(&self, answer: &[u8]) {
+        if self.0.heard.load(Ordering::Relaxed) && !self.0.behind.load(Ordering::Relaxed) {
+            // It may be gone.
+            let _ = self.0.socket.try_write(answer);
+        }
     }
 
     /// Waits until the peer has closed its half of the connection, or all of it.
     pub(crate) async fn sends_no_more(&self) {
         loop {
-            match self.0.peek(&mut [0]).await {
+            match self.0.socket.peek(&mut [0]).await {
                 Ok(0) | Err(_) => return,
                 // A further request waits behind this one, and hides what follows it.
                 Ok(_) => sleep(LOOK).await,
@@ -54,7 +76,7 @@ impl Peer {
 
 /// The bytes of a connection. It shares the socket with a [`Peer`], which looks ahead while an answer is made.
 pub(super) struct PeerStream {
-    peer: Arc<TcpStream>,
+    peer: Arc<Shared>,
     patience: Duration,
     stalled: Pin<Box<Sleep>>,
     /// Whether a write waits, and `stalled` runs.
@@ -77,15 +99,18 @@ impl PeerStream {
         context: &mut Context<'_>,
         write: impl Fn(&TcpStream) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
+        self.peer.heard.store(false, Ordering::Relaxed);
+        self.peer.behind.store(true, Ordering::Relaxed);
         loop {
-            match self.peer.poll_write_ready(context) {
+            match self.peer.socket.poll_write_ready(context) {
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Pending => return self.poll_patience(context).map(Err),
             }
-            match write(&self.peer) {
+            match write(&self.peer.socket) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 other => {
+                    self.peer.behind.store(false, Ordering::Relaxed);
                     self.waiting = false;
                     return Poll::Ready(other);
                 }
@@ -101,9 +126,12 @@ impl AsyncRead for PeerStream {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         loop {
-            ready!(self.peer.poll_read_ready(context))?;
-            match self.peer.try_read(buffer.initialize_unfilled()) {
+            ready!(self.peer.socket.poll_read_ready(context))?;
+            match self.peer.socket.try_read(buffer.initialize_unfilled()) {
                 Ok(read) => {
+                    if read > 0 {
+                        self.peer.heard.store(true, Ordering::Relaxed);
+                    }
                     buffer.advance(read);
                     return Poll::Ready(Ok(()));
                 }
@@ -136,7 +164,7 @@ impl AsyncWrite for PeerStream {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let socket = socket2::SockRef::from(&*self.peer);
+        let socket = socket2::SockRef::from(&self.peer.socket);
         Poll::Ready(socket.shutdown(std::net::Shutdown::Write))
     }
 }

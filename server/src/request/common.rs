@@ -2,6 +2,7 @@
 
 use mlxcel_core::{
     Width,
+    family::DrafterSpec,
     speculative::{AnswerError, CheckedAnswer},
 };
 use serde_json::Value;
@@ -51,7 +52,7 @@ impl Common {
         Ok(Self {
             settings,
             logprobs,
-            speculation: speculation(fields)?,
+            speculation: speculation(fields, ready.drafter.as_ref())?,
             stream,
             include_usage: include_usage(fields)?,
             timings_per_token: fields.flag("timings_per_token")?.unwrap_or(false),
@@ -82,16 +83,23 @@ fn include_usage(fields: &Fields<'_>) -> Result<bool, ApiError> {
     Ok(Fields::within(options, "stream_options.").flag("include_usage")?.unwrap_or(false))
 }
 
-/// `"speculative": false`, or an object with `enabled` and `max_width`.
-fn speculation(fields: &Fields<'_>) -> Result<Wish, ApiError> {
-    if let Some(Value::Bool(on)) = fields.get("speculative") {
-        return Ok(if *on { Wish::Default } else { Wish::Off });
-    }
-    let Some(object) = fields.object("speculative")? else { return Ok(Wish::Default) };
+/// `"speculative": false`, or an object with `enabled` and `max_width`; a width beyond what the drafter was trained for is no
+/// width.
+fn speculation(fields: &Fields<'_>, drafter: Option<&DrafterSpec>) -> Result<Wish, ApiError> {
+    const EXPECTED: &str = "true, false, or an object with \"enabled\" and \"max_width\"";
+    let object = match fields.get("speculative") {
+        None | Some(Value::Bool(true)) => return Ok(Wish::Default),
+        Some(Value::Bool(false)) => return Ok(Wish::Off),
+        Some(Value::Object(object)) => object,
+        Some(other) => return Err(fields.wrong("speculative", EXPECTED, other)),
+    };
     let inner = Fields::within(object, "speculative.");
-    let width = inner.count("max_width", 1)?.and_then(Width::new);
+    let width = match drafter.map(|drafter| drafter.trained_width.rows()) {
+        Some(most) => inner.count_up_to("max_width", most, "the drafter's trained width")?,
+        None => inner.count("max_width", 1)?,
+    };
     if inner.flag("enabled")? == Some(false) {
         return Ok(Wish::Off);
     }
-    Ok(width.map_or(Wish::Default, Wish::AtMost))
+    Ok(width.and_then(Width::new).map_or(Wish::Default, Wish::AtMost))
 }

@@ -64,6 +64,13 @@ impl<'a> Fields<'a> {
         self.read(name, &format!("an integer of at least {least}"), fits)
     }
 
+    /// An integer of 1 to `most`, which is `what`.
+    pub(crate) fn count_up_to(&self, name: &str, most: usize, what: &str) -> Result<Option<usize>, ApiError> {
+        let fits =
+            |value: &Value| usize::try_from(value.as_u64()?).ok().filter(|count| (1..=most).contains(count));
+        self.read(name, &format!("an integer of 1 to {most}, {what}"), fits)
+    }
+
     /// A string.
     pub(crate) fn text(&self, name: &str) -> Result<Option<&'a str>, ApiError> {
         self.read(name, "a string", Value::as_str)

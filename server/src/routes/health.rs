@@ -15,7 +15,10 @@ use crate::error::ApiError;
 /// Whether requests are served now.
 pub(super) async fn health(State(app): Shared) -> Response {
     let (status, word, message) = match app.engine.phase() {
-        Phase::Ready => return Json(json!({"status": "ok"})).into_response(),
+        Phase::Ready => {
+            let exactness = app.engine.ready().and_then(|ready| ready.gate.view());
+            return Json(json!({"status": "ok", "exactness": exactness})).into_response();
+        }
         Phase::Loading => (StatusCode::SERVICE_UNAVAILABLE, "loading model", "the model is still loading"),
         Phase::Draining => (StatusCode::SERVICE_UNAVAILABLE, "draining", "the server is shutting down"),
         Phase::Ended => (StatusCode::SERVICE_UNAVAILABLE, "ended", "the engine has ended"),

@@ -110,7 +110,7 @@ impl<S: Send + Sync> FromRequest<S> for Whole {
     async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
         let bounds = request.extensions().get::<BodyBounds>().copied();
         let bounds = bounds.ok_or_else(|| ApiError::internal("no bounds for bodies"))?;
-        body::read(request.into_body(), bounds).await.map(Self)
+        body::read(request, bounds).await.map(Self)
     }
 }
 

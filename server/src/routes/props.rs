@@ -39,6 +39,7 @@ pub(super) async fn props(State(app): Shared) -> Answer {
         "chat_template": app.text.template.is_ok(),
         "eos_token_ids": app.text.eos.iter().map(|id| id.0).collect::<Vec<_>>(),
         "speculation": speculation,
+        "exactness": ready.gate.view(),
         "default_generation_settings": {
             "temperature": defaults.temperature,
             "top_k": defaults.top_k,

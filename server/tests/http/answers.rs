@@ -92,7 +92,7 @@ fn speculation_changes_no_field_of_the_answer() {
             json!(true),
             json!({"max_width": 1}),
             json!({"max_width": 3}),
-            json!({"max_width": 999}),
+            json!({"max_width": 16}),
         ] {
             let (speculative, timings) = ask(wish.clone());
             assert_eq!(speculative, classic, "{setting} with {wish}");

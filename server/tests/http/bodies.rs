@@ -1,5 +1,10 @@
 //! Bodies that are not the JSON we want, routes that are not there.
 
+use std::{
+    io::{Read as _, Write as _},
+    time::{Duration, Instant},
+};
+
 use serde_json::json;
 
 use crate::{
@@ -8,6 +13,9 @@ use crate::{
 };
 
 const CHAT: &str = "/v1/chat/completions";
+/// Bytes of a body beyond the bound, and the words of its refusal.
+const SENT: usize = 8 << 20;
+const TOO_LARGE: &str = "the body has more than 1048576 bytes";
 
 #[test]
 fn odd_bodies_are_refused_and_the_server_lives() {
@@ -45,7 +53,47 @@ fn a_body_that_is_too_large_is_refused() {
     setup.http.body = 1 << 20;
     let served = Served::start(setup);
     let reply = Open::send(served.address, "POST", CHAT, &[], &vec![b' '; 8 << 20]).reply();
-    assert_eq!((reply.status, reply.error()), (413, "the body has more than 1048576 bytes".to_owned()));
+    assert_eq!((reply.status, reply.error()), (413, TOO_LARGE.to_owned()));
+    // In pieces, whose sum nobody announced.
+    let mut chunked =
+        format!("POST {CHAT} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n");
+    chunked.push_str(&format!("80000\r\n{}\r\n", " ".repeat(0x80000)).repeat(3));
+    let reply = Open::raw(served.address, (chunked + "0\r\n\r\n").as_bytes()).reply();
+    assert_eq!((reply.status, reply.error()), (413, TOO_LARGE.to_owned()));
+    assert_eq!(served.chat("Hi", json!({})).status, 200);
+}
+
+#[test]
+fn a_body_that_is_announced_to_be_too_large_is_not_waited_for() {
+    let mut setup = Setup::default();
+    setup.http.body = 1 << 20;
+    setup.http.request_time = Duration::from_secs(50);
+    let served = Served::start(setup);
+    let start = Instant::now();
+    let announce = |fields: &str| {
+        let head =
+            format!("POST {CHAT} HTTP/1.1\r\nHost: localhost\r\n{fields}Content-Length: {SENT}\r\n\r\n");
+        let mut open = Open::raw(served.address, head.as_bytes());
+        let answer = open.read_until(TOO_LARGE);
+        assert!(answer.starts_with("HTTP/1.1 413") && answer.contains("connection: close"), "{answer}");
+        open.0
+    };
+    // What is sent all the same is taken in: who sends first and reads then is not cut off in between.
+    let mut sender = announce("");
+    for _ in 0..16 {
+        sender.write_all(&vec![b' '; SENT / 16]).unwrap();
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // Who waits to be told to send it has nothing more to wait for.
+    for mut open in [sender, announce("Expect: 100-continue\r\n")] {
+        let mut rest = String::new();
+        open.read_to_string(&mut rest).unwrap();
+        assert!(!rest.contains("HTTP/1.1"), "{rest}");
+    }
+    assert!(start.elapsed() < Duration::from_secs(40), "it waited for bodies: {:?}", start.elapsed());
+    // One that is as long as may be is read, and what is wrong with it is said.
+    let just = Open::send(served.address, "POST", CHAT, &[], &vec![b' '; 1 << 20]).reply();
+    assert_eq!(just.status, 400);
     assert_eq!(served.chat("Hi", json!({})).status, 200);
 }
 

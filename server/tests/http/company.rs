@@ -53,7 +53,9 @@ fn a_full_server_says_when_to_come_back() {
     let served = Served::start(setup);
     let long = chat("Hi", json!({"stream": true, "max_tokens": 3000, "ignore_eos": true}));
     let mut first = served.open("/v1/chat/completions", &long);
+    // The role comes before the engine has looked at the request.
     first.read_until("\"content\":\"");
+    while served.metric("num_requests_running") == 0.0 {}
     for stream in [false, true] {
         let refused = served.chat("Hi", json!({"stream": stream}));
         assert_eq!((refused.status, refused.header("retry-after")), (429, Some("1")));

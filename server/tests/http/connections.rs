@@ -53,8 +53,9 @@ fn a_client_that_goes_ends_its_answer() {
 fn a_client_that_closes_its_half_gets_its_answer() {
     let served = Served::start(Setup::default());
     for stream in [false, true] {
-        let expected = served.chat("Hi", json!({"max_tokens": 200}));
-        let open = served.open(CHAT, &chat("Hi", json!({"stream": stream, "max_tokens": 200})));
+        let expected = served.chat("Hi", json!({"max_tokens": 60}));
+        // Well within the second that an answer in one piece has.
+        let open = served.open(CHAT, &chat("Hi", json!({"stream": stream, "max_tokens": 60})));
         open.half_close();
         let reply = open.reply();
         assert_eq!(reply.status, 200);
@@ -76,17 +77,55 @@ fn connections_without_a_request_hold_nothing_up() {
             Open::raw(served.address, head.as_bytes())
         })
         .collect();
+    let heads: Vec<_> = (0..20)
+        .map(|_| Open::raw(served.address, b"POST /v1/chat/completions HTTP/1.1\r\nHost: loc"))
+        .collect();
     assert_eq!(served.get("/health").status, 200);
     assert_eq!(served.chat("Hi", json!({})).status, 200);
-    // Those that sent half a body are told; those that sent nothing are closed.
-    for open in half {
-        let reply = open.reply();
-        assert_eq!(reply.status, 408);
-        assert!(reply.error().starts_with("the body did not come"), "{reply:?}");
+    // Those that sent half a head or half a body are told; those that sent nothing are closed without a word.
+    for (opens, what) in [(half, "the body did not come"), (heads, "the head of the request did not come")] {
+        for open in opens {
+            let reply = open.reply();
+            assert_eq!(reply.status, 408);
+            assert!(reply.error().starts_with(what), "{reply:?}");
+        }
     }
     for mut stream in idle {
         let mut rest = Vec::new();
         std::io::Read::read_to_end(&mut stream, &mut rest).unwrap();
+        assert!(rest.is_empty(), "{:?}", String::from_utf8_lossy(&rest));
+    }
+}
+
+/// A head that comes byte by byte is not waited for longer than one that stops; nor is the second one of a connection, and a
+/// connection that has had its answer is closed without a word.
+#[test]
+fn slow_heads_are_told_of_their_time() {
+    let mut setup = Setup::default();
+    setup.http.request_time = Duration::from_millis(400);
+    let served = Served::start(setup);
+    let start = Instant::now();
+    let mut slow = Open::raw(served.address, b"G");
+    for byte in b"ET /health HTTP/1.1\r\nHost: localhost\r\nX: ".iter().chain(&[b'x'; 100]) {
+        std::thread::sleep(Duration::from_millis(20));
+        if slow.0.write_all(&[*byte]).is_err() {
+            break;
+        }
+    }
+    assert!(start.elapsed() < Duration::from_secs(20));
+    let mut answer = Vec::new();
+    // The last bytes may have come after the end, which resets the connection behind the answer.
+    let _ = std::io::Read::read_to_end(&mut slow.0, &mut answer);
+    assert!(answer.starts_with(b"HTTP/1.1 408 "), "{:?}", String::from_utf8_lossy(&answer));
+
+    for (second, expected) in [("", ""), ("GET /health HT", "HTTP/1.1 408 ")] {
+        let mut open = Open::raw(served.address, b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        open.read_until("}");
+        open.0.write_all(second.as_bytes()).unwrap();
+        let mut rest = String::new();
+        std::io::Read::read_to_string(&mut open.0, &mut rest).unwrap();
+        let status: String = rest.chars().take("HTTP/1.1 408 ".len()).collect();
+        assert_eq!(status, expected, "{rest}");
     }
 }
 
@@ -109,7 +148,7 @@ fn one_connection_carries_many_requests() {
     for _ in 0..3 {
         stream.write_all(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
         let mut open = Open(stream);
-        open.read_until("{\"status\":\"ok\"}");
+        open.read_until("{\"status\":\"ok\",\"exactness\":null}");
         stream = open.0;
     }
 }

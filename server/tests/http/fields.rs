@@ -75,7 +75,11 @@ fn refused_fields_are_named() {
         json!({"chat_template_kwargs": {"messages": []}}),
         json!({"chat_template_kwargs": 3}),
         json!({"speculative": 3}),
+        json!({"speculative": "yes"}),
+        json!({"speculative": [true]}),
         json!({"speculative": {"max_width": 0}}),
+        json!({"speculative": {"max_width": 17}}),
+        json!({"speculative": {"max_width": "8"}}),
         json!({"speculative": {"enabled": "no"}}),
     ];
     let mut all = String::new();
@@ -142,6 +146,9 @@ fn harmless_fields_are_ignored() {
         json!({"stream_options": {"include_usage": true}, "typical_p": 1, "suffix": "", "top_k": -1}),
         json!({"max_tokens": 3, "max_completion_tokens": 24}),
         json!({"chat_template_kwargs": {"enable_thinking": false}}),
+        json!({"speculative": true}),
+        json!({"speculative": {"max_width": 16}}),
+        json!({"speculative": {"max_width": null, "enabled": null}}),
     ];
     for case in cases {
         let reply = served.chat("Hi", case.clone());
