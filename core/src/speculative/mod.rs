@@ -7,6 +7,7 @@
 
 mod answer;
 mod chooser;
+mod drafting;
 mod generate;
 mod prefill;
 mod report;
@@ -19,8 +20,9 @@ pub mod width;
 pub(crate) use prefill::{CHUNK, next_chunk};
 
 pub use answer::{AnswerError, AnswerSettings, CheckedAnswer};
+pub use drafting::Seen;
 pub use generate::{Event, Generated, Models, generate, guarded};
 pub use report::{Decline, Phase, Phases, Report};
 pub use request::{Finish, Request, Speculation, Watch};
-pub use sequence::{Seen, Sequence, Step};
+pub use sequence::{Sequence, Step};
 pub use synthetic::Synthetic;

@@ -6,19 +6,16 @@ use std::{
 };
 
 use super::{
-    Decline, Finish, Models, Phase, Phases, Report, Request, Speculation, Watch,
+    Decline, Finish, Models, Phase, Phases, Report, Request, Seen, Watch,
     chooser::Chooser,
+    drafting::Drafting,
     prefill::next_chunk,
-    unseen::Unseen,
     width::{Outcome, Situation, WidthPolicy},
 };
 use crate::{
     Error, Kept, Position, Result, TokenId, Width,
-    exactness::{Gate, Refusal},
-    family::{
-        Draft, DraftKind, Drafter, DrafterContext, LogitRows, Observe, Output, Proposals, Segment,
-        TargetSpec, Want,
-    },
+    exactness::Gate,
+    family::{Draft, DraftKind, LogitRows, Observe, Output, Proposals, Segment, TargetSpec, Want},
     nn::Tensor,
     sampling::{Decision, Sampler},
     state::SequenceState,
@@ -38,17 +35,6 @@ pub enum Step {
     Round,
     /// Nothing: the answer is complete.
     Done(Finish),
-}
-
-/// How much of a job a drafter has taken in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seen {
-    /// All rows.
-    All,
-    /// No row.
-    None,
-    /// Some rows, or not in every layer: its context is of no more use.
-    Part,
 }
 
 /// A request between admission and its last token. It never forwards.
@@ -82,32 +68,6 @@ pub struct Sequence {
     report: Report,
 }
 
-/// The drafter's side of a sequence.
-struct Drafting {
-    context: DrafterContext,
-    taps: Vec<usize>,
-    widths: Widths,
-    /// Taps of committed rows that the drafter has not seen.
-    unseen: Unseen,
-}
-
-/// How the widths of a request come about.
-enum Widths {
-    /// The same for all rounds with room for it.
-    Fixed(Width),
-    /// Chosen before each round.
-    Adaptive(WidthPolicy),
-}
-
-impl Widths {
-    fn widest(&self) -> Width {
-        match self {
-            Self::Fixed(width) => *width,
-            Self::Adaptive(policy) => policy.widest(),
-        }
-    }
-}
-
 impl Sequence {
     /// Admits a request.
     ///
@@ -124,10 +84,10 @@ impl Sequence {
             seed: Some(request.sampling.seed()),
             ..Report::default()
         };
-        let drafting = match drafting(drafter, gate, &request)? {
+        let drafting = match Drafting::open(drafter, gate, &request)? {
             Ok(drafting) => {
-                report.width = Some(drafting.widths.widest());
-                report.adaptive = matches!(drafting.widths, Widths::Adaptive(_));
+                report.width = Some(drafting.widest());
+                report.adaptive = drafting.policy().is_some();
                 Some(drafting)
             }
             Err(decline) => {
@@ -135,7 +95,7 @@ impl Sequence {
                 None
             }
         };
-        let slack = drafting.as_ref().map_or(Width::ONE, |drafting| drafting.widths.widest());
+        let slack = drafting.as_ref().map_or(Width::ONE, Drafting::widest);
         let sampler = Sampler::new(request.sampling, request.choice, Arc::clone(vocabulary));
         Ok(Self {
             state: target.new_state(slack),
@@ -168,9 +128,7 @@ impl Sequence {
             return Step::Prefill;
         }
         match &self.drafting {
-            // A parked request observes when it goes on, not before.
-            Some(Drafting { widths: Widths::Adaptive(_), .. }) if self.next == Width::ONE => Step::Round,
-            Some(drafting) if !drafting.unseen.is_empty() => Step::Observe,
+            Some(drafting) if drafting.must_observe(self.next) => Step::Observe,
             _ => Step::Round,
         }
     }
@@ -195,7 +153,7 @@ impl Sequence {
         let decision = self.chooser.decide(&logits.to_host()?)?;
         self.finish = self.finish_after(decision.token);
         self.report.emitted = 1;
-        if let Some(Drafting { widths: Widths::Adaptive(policy), .. }) = &mut self.drafting {
+        if let Some(policy) = self.drafting.as_mut().and_then(Drafting::policy_mut) {
             policy.prefilled(self.prompt.len(), self.report.prefill_time.as_secs_f64());
         }
         self.plan();
@@ -205,17 +163,14 @@ impl Sequence {
     /// The next committed rows that the drafter has not seen, at most `most` and at least one; after it took them, call
     /// [`Self::observed`]. A long prompt is observed in several steps, so that others have their rounds between them.
     pub fn observe_jobs(&mut self, most: usize) -> Result<Vec<Observe<'_>>> {
-        let Some(Drafting { context, unseen, .. }) = &mut self.drafting else { return Ok(Vec::new()) };
-        context.skip(unseen.take_dropped()?)?;
-        let start = Position(context.len());
-        Ok(unseen.next(most)?.map(|taps| Observe { context, taps, start }).into_iter().collect())
+        let Some(drafting) = &mut self.drafting else { return Ok(Vec::new()) };
+        Ok(drafting.observe_job(most)?.into_iter().collect())
     }
 
     /// The drafter took the jobs of [`Self::observe_jobs`].
     pub fn observed(&mut self) {
         if let Some(drafting) = &mut self.drafting {
-            self.observed += drafting.unseen.handed();
-            drafting.unseen.seen();
+            self.observed += drafting.observed();
         }
     }
 
@@ -320,7 +275,7 @@ impl Sequence {
     /// What the round tells the policy. Its times count only if the driver measured it alone.
     fn learn(&mut self, outcome: &Outcome) {
         let (since, observed) = (std::mem::take(&mut self.since), std::mem::take(&mut self.observed));
-        let Some(Drafting { widths: Widths::Adaptive(policy), .. }) = &mut self.drafting else { return };
+        let Some(policy) = self.drafting.as_mut().and_then(Drafting::policy_mut) else { return };
         let seconds = |phases: &[Phase]| phases.iter().map(|&phase| since[phase].as_secs_f64()).sum::<f64>();
         let observing = seconds(&[Phase::Observe]);
         // Rows of the round before belong to the round; those of a prompt or of a parked stretch do not.
@@ -350,13 +305,8 @@ impl Sequence {
     fn plan(&mut self) {
         let at = self.situation();
         let Some(drafting) = &mut self.drafting else { return };
-        self.next = match &mut drafting.widths {
-            Widths::Fixed(width) => *width,
-            Widths::Adaptive(policy) if self.finish.is_none() => policy.choose(&at),
-            Widths::Adaptive(_) => Width::ONE,
-        };
-        let Widths::Adaptive(policy) = &drafting.widths else { return };
-        if self.next == Width::ONE && (drafting.unseen.is_lost() || policy.is_hopeless(&at)) {
+        self.next = drafting.choose(&at, self.finish.is_some());
+        if drafting.is_over(self.next, &at) {
             self.drafting = None;
         }
     }
@@ -366,22 +316,19 @@ impl Sequence {
         let emitted = self.chooser.emitted().len();
         let remaining = self.max_tokens.saturating_sub(emitted);
         let room = self.room - self.context();
-        let backlog = self.drafting.as_ref().map_or(0, |drafting| drafting.unseen.rows());
+        let backlog = self.drafting.as_ref().map_or(0, Drafting::backlog);
         Situation { room: room.min(remaining), remaining, emitted, backlog }
     }
 
     /// The policy that chooses the widths, if they are chosen.
     pub fn policy(&self) -> Option<&WidthPolicy> {
-        match &self.drafting {
-            Some(Drafting { widths: Widths::Adaptive(policy), .. }) => Some(policy),
-            _ => None,
-        }
+        self.drafting.as_ref().and_then(Drafting::policy)
     }
 
     /// Takes the width of the next round from whoever chooses those of several sequences together; without an adaptive
     /// policy nothing changes. Call it between rounds.
     pub fn set_next_width(&mut self, width: Width) {
-        if let Some(Drafting { widths: Widths::Adaptive(policy), .. }) = &mut self.drafting {
+        if let Some(policy) = self.drafting.as_mut().and_then(Drafting::policy_mut) {
             self.next = policy.widths().at_most(width.rows());
             policy.chosen(self.next);
         }
@@ -419,14 +366,7 @@ impl Sequence {
 
     /// How much the drafter has taken in of what [`Self::observe_jobs`] handed it last, after it failed.
     pub fn drafter_has_seen(&self) -> Seen {
-        let Some(drafting) = &self.drafting else { return Seen::All };
-        let (waiting, handed) = (drafting.unseen.rows(), drafting.unseen.handed());
-        let Some(rows) = drafting.context.rows() else { return Seen::Part };
-        match self.state.len() {
-            Ok(committed) if committed == rows + waiting && waiting > 0 => Seen::None,
-            Ok(committed) if committed + handed == rows + waiting => Seen::All,
-            _ => Seen::Part,
-        }
+        self.drafting.as_ref().map_or(Seen::All, |drafting| drafting.has_seen(&self.state))
     }
 
     /// Tokens emitted.
@@ -470,7 +410,7 @@ impl Sequence {
 
     /// Says in the report when no width but 1 may run at this length, as when the context has grown past what was probed.
     fn note_reach(&mut self) {
-        let Some(width) = self.drafting.as_ref().map(|drafting| drafting.widths.widest()) else { return };
+        let Some(width) = self.drafting.as_ref().map(Drafting::widest) else { return };
         let refused = self.gate.widest(width, self.context()) == Width::ONE;
         let refusal = self.gate.check(width, self.context()).err().filter(|_| refused);
         self.report.decline = refusal.map(Decline::Exactness);
@@ -493,16 +433,9 @@ impl Sequence {
         }
     }
 
-    /// Remembers the taps of committed rows for the drafter; a forward that captured none is an error, never zeros.
+    /// Remembers the taps of committed rows for the drafter, if there is one.
     fn keep_taps(&mut self, taps: Option<Tensor>, kept: Option<Kept>) -> Result<()> {
-        let Some(drafting) = &mut self.drafting else { return Ok(()) };
-        let taps = taps.ok_or(Error::MissingTaps { found: 0, expected: drafting.taps.len() })?;
-        let taps = match kept {
-            Some(kept) => taps.slice_rows(0..kept.0)?,
-            None => taps,
-        };
-        taps.eval()?;
-        drafting.unseen.push(taps)
+        self.drafting.as_mut().map_or(Ok(()), |drafting| drafting.keep_taps(taps, kept))
     }
 }
 
@@ -517,49 +450,4 @@ fn check_prompt(prompt: &[TokenId], spec: &TargetSpec) -> Result<()> {
         Some(token) => Err(Error::TokenOutOfRange { token: *token, vocab: spec.vocab }),
         None => Ok(()),
     }
-}
-
-/// The drafter's side of a new sequence, or why there is none.
-fn drafting(
-    drafter: Option<&dyn Drafter>,
-    gate: &Gate,
-    request: &Request,
-) -> Result<Result<Drafting, Decline>> {
-    let mut widths = match &request.speculation {
-        Speculation::Off => return Ok(Err(Decline::Requested)),
-        Speculation::Fixed(width) => Widths::Fixed(*width),
-        Speculation::Adaptive(policy) => Widths::Adaptive(policy.clone()),
-    };
-    let width = widths.widest();
-    let Some(drafter) = drafter else { return Ok(Err(Decline::NoDrafter)) };
-    if width == Width::ONE {
-        return Ok(Err(Decline::WidthOne));
-    }
-    let spec = drafter.spec();
-    if width > spec.trained_width {
-        return Err(Error::WidthOverLimit { found: width.rows(), limit: spec.trained_width.rows() });
-    }
-    match gate.check(width, request.prompt.len()) {
-        // A context that was not probed may be before the first round.
-        Ok(()) | Err(Refusal::Beyond { .. }) => {}
-        Err(refusal) if matches!(widths, Widths::Fixed(_)) => {
-            return Ok(Err(Decline::Exactness(refusal)));
-        }
-        Err(refusal) => {
-            if gate.widest(width, request.prompt.len()) == Width::ONE {
-                return Ok(Err(Decline::Exactness(refusal)));
-            }
-        }
-    }
-    if let Widths::Adaptive(policy) = &mut widths {
-        policy.keep(|width| {
-            !matches!(gate.check(width, 0), Err(Refusal::Differs(_) | Refusal::NotProbed { .. }))
-        });
-        let (room, backlog) = (request.max_tokens, request.prompt.len());
-        if policy.is_hopeless(&Situation { room, remaining: room, emitted: 0, backlog }) {
-            return Ok(Err(Decline::NotWorthwhile));
-        }
-    }
-    let unseen = Unseen::new(spec.reach);
-    Ok(Ok(Drafting { context: drafter.new_context(), taps: spec.taps.clone(), widths, unseen }))
 }
