@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use mlxcel_core::{
     Width,
     sampling::{Decision, TokenLogprob},
-    speculative::{CheckedAnswer, Event, Generated, Speculation, generate},
+    speculative::{CheckedAnswer, Event, Generated, Speculation, generate, width::ConfidenceUse},
     text::{Channel, Piece, TextStream, Tokenizer},
 };
 use serde_json::{Value, json};
@@ -27,6 +27,7 @@ pub(crate) struct Settings {
     /// Whether all blocks have that width.
     pub(crate) fixed: bool,
     pub(crate) classic: bool,
+    pub(crate) confidence: ConfidenceUse,
 }
 
 impl Settings {
@@ -37,12 +38,13 @@ impl Settings {
             width: args.speculation.draft_block_size,
             fixed: args.speculation.draft_width == DraftWidth::Fixed,
             classic: args.speculation.no_draft,
+            confidence: args.speculation.draft_confidence.into(),
         })
     }
 
     fn speculation(&self, loaded: &Loaded) -> Speculation {
         if !self.fixed && !self.classic {
-            return loaded.adaptive(self.width);
+            return loaded.adaptive(self.width, self.confidence);
         }
         let declared = || loaded.drafter.as_ref().map(|drafter| drafter.spec().default_width);
         match self.width.or_else(declared) {

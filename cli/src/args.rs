@@ -9,7 +9,7 @@ use mlxcel_core::{
     family::DraftKind,
     nn::Executor,
     sampling::{SamplingSettings, Seed},
-    speculative::AnswerSettings,
+    speculative::{AnswerSettings, width::ConfidenceUse},
 };
 use serde_json::{Map, Value};
 
@@ -251,6 +251,10 @@ pub(crate) struct SpeculationArgs {
     #[arg(long, value_enum, default_value_t)]
     pub(crate) draft_width: DraftWidth,
 
+    /// Whether blocks lose the rows of proposals that the drafter itself is not sure of, if it says how sure it is.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) draft_confidence: DraftConfidence,
+
     #[command(flatten)]
     pub(crate) evidence: EvidenceArgs,
 
@@ -271,6 +275,28 @@ pub(crate) enum DraftWidth {
     Adaptive,
     /// Always as many.
     Fixed,
+}
+
+/// What is made of a drafter's confidence.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DraftConfidence {
+    /// Once that is seen to gain.
+    #[default]
+    Auto,
+    /// Never.
+    Off,
+    /// From the start.
+    On,
+}
+
+impl From<DraftConfidence> for ConfidenceUse {
+    fn from(flag: DraftConfidence) -> Self {
+        match flag {
+            DraftConfidence::Auto => Self::Auto,
+            DraftConfidence::Off => Self::Off,
+            DraftConfidence::On => Self::On,
+        }
+    }
 }
 
 /// Form of the closing line.
@@ -416,6 +442,10 @@ pub(crate) struct ProveSpeculationArgs {
     /// Rows of every block, 1 to the drafter's trained width [default: chosen by what is measured].
     #[arg(long, value_name = "ROWS", value_parser = values::width, allow_negative_numbers = true)]
     pub(crate) draft_block_size: Option<Width>,
+
+    /// Whether blocks lose the rows of proposals that the drafter itself is not sure of, if it says how sure it is.
+    #[arg(long, value_enum, default_value_t, conflicts_with = "draft_block_size")]
+    pub(crate) draft_confidence: DraftConfidence,
 
     #[command(flatten)]
     pub(crate) evidence: EvidenceArgs,

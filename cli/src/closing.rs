@@ -27,7 +27,12 @@ fn text(generated: &Generated) -> String {
     let rounds = counted(report.rounds, "round");
     let speculation = match report.decline {
         Some(decline) => format!("{rounds}, no speculation: {decline}"),
-        None => format!("{rounds}, {:.2} tokens per round, {}", report.tokens_per_round(), width(report)),
+        None => format!(
+            "{rounds}, {:.2} tokens per round, {}{}",
+            report.tokens_per_round(),
+            width(report),
+            verdicts(report)
+        ),
     };
     let inexact = report.inexact.map(|refusal| format!("; inexact allowed: {refusal}")).unwrap_or_default();
     let seed = report.seed.map(|seed| format!("; seed {seed}")).unwrap_or_default();
@@ -63,6 +68,18 @@ fn width(report: &Report) -> String {
     format!("width {}", report.width.unwrap_or(Width::ONE))
 }
 
+/// What is known of the exactness of the widths that came, in brackets: once if it is the same for all.
+fn verdicts(report: &Report) -> String {
+    let mut words = report.verdicts_in_words();
+    words.retain(|width, _| report.widths.contains_key(width));
+    let Some(first) = words.values().next() else { return String::new() };
+    if words.values().all(|other| other == first) {
+        return format!(" ({first})");
+    }
+    let each: Vec<_> = words.iter().map(|(width, words)| format!("{width}: {words}")).collect();
+    format!(" ({})", each.join("; "))
+}
+
 fn ending(finish: Option<Finish>) -> &'static str {
     match finish {
         None => "stopped by Ctrl-C",
@@ -85,9 +102,9 @@ fn json(generated: &Generated) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::{collections::BTreeMap, time::Duration};
 
-    use mlxcel_core::{sampling::Seed, speculative::Decline};
+    use mlxcel_core::{exactness::Verdict, sampling::Seed, speculative::Decline};
 
     use super::*;
 
@@ -108,6 +125,18 @@ mod tests {
         };
         let mut generated = Generated { tokens: Vec::new(), finish: Some(Finish::MaxTokens), report };
         insta::assert_snapshot!(text(&generated), @"8 tokens, 70.0 tok/s; 1 prompt token in 0.02 s; 1 round, 7.00 tokens per round, width 16; seed 7; cut off at --max-tokens");
+        let verdict = |rows, longest| Verdict {
+            width: Width::new(rows).unwrap_or(Width::ONE),
+            by_construction: false,
+            longest: Some(longest),
+            difference: None,
+        };
+        let widths: BTreeMap<_, _> = [(1, 4), (2, 2), (8, 1)].into();
+        let verdicts = vec![verdict(2, 600), verdict(4, 600), verdict(8, 600)];
+        generated.report = Report { adaptive: true, widths, verdicts, ..generated.report };
+        insta::assert_snapshot!(text(&generated), @"8 tokens, 70.0 tok/s; 1 prompt token in 0.02 s; 1 round, 7.00 tokens per round, widths 1 to 8, mostly 1 (exact, probed up to 600 rows); seed 7; cut off at --max-tokens");
+        generated.report.verdicts[0] = verdict(2, 1200);
+        insta::assert_snapshot!(text(&generated), @"8 tokens, 70.0 tok/s; 1 prompt token in 0.02 s; 1 round, 7.00 tokens per round, widths 1 to 8, mostly 1 (2: exact, probed up to 1200 rows; 8: exact, probed up to 600 rows); seed 7; cut off at --max-tokens");
         generated.report = Report { rounds: 7, decline: Some(Decline::Requested), ..generated.report };
         insta::assert_snapshot!(text(&generated), @"8 tokens, 70.0 tok/s; 1 prompt token in 0.02 s; 7 rounds, no speculation: speculation is switched off; seed 7; cut off at --max-tokens");
     }

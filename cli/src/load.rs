@@ -15,7 +15,7 @@ use mlxcel_core::{
     sampling::Vocabulary,
     speculative::{
         Models, Speculation,
-        width::{PairKey, SharedEvidence, WidthPolicy, WidthSet},
+        width::{ConfidenceUse, PairKey, SharedEvidence, WidthPolicy, WidthSet},
     },
     text::{TextFiles, TextModel},
 };
@@ -93,12 +93,14 @@ impl Loaded {
         Ok(Self { name, target, drafter, text, vocabulary, gate, key, evidence })
     }
 
-    /// Widths chosen by what is measured, up to `ceiling` or the trained width.
-    pub(crate) fn adaptive(&self, ceiling: Option<Width>) -> Speculation {
+    /// Widths chosen by what is measured, up to `ceiling` or the trained width, and cut by the drafter's confidence as
+    /// `confidence` says.
+    pub(crate) fn adaptive(&self, ceiling: Option<Width>, confidence: ConfidenceUse) -> Speculation {
         let Some(drafter) = &self.drafter else { return Speculation::Fixed(Width::ONE) };
         let trained = drafter.spec().trained_width;
         let widths = WidthSet::up_to(ceiling.unwrap_or(trained));
-        Speculation::Adaptive(WidthPolicy::new(self.evidence.clone(), &widths, trained))
+        let policy = WidthPolicy::new(self.evidence.clone(), &widths, trained);
+        Speculation::Adaptive(policy.with_confidence(confidence))
     }
 
     /// What was loaded, in a line.

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use mlxcel_core::{Width, family::DraftKind, nn::Executor};
 
 use crate::{
-    args::{DraftWidth, ModelArgs},
+    args::{DraftConfidence, DraftWidth, ModelArgs},
     exactness::ExactnessArgs,
     learning::EvidenceArgs,
     values,
@@ -80,6 +80,10 @@ pub(crate) struct ServedModels {
     /// Whether blocks are as wide as pays, or all of one width.
     #[arg(long, value_enum, env = "MLXCEL_DRAFT_WIDTH", default_value_t)]
     pub(crate) draft_width: DraftWidth,
+
+    /// Whether blocks lose the rows of proposals that the drafter itself is not sure of, if it says how sure it is.
+    #[arg(long, value_enum, env = "MLXCEL_DRAFT_CONFIDENCE", default_value_t)]
+    pub(crate) draft_confidence: DraftConfidence,
 
     #[command(flatten)]
     pub(crate) evidence: EvidenceArgs,

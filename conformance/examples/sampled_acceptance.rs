@@ -93,9 +93,11 @@ fn answer(models: Models<'_>, ask: &Ask, temperature: f32, tally: &mut Tally) ->
 fn round(models: Models<'_>, sequence: &mut Sequence, temperature: f32, tally: &mut Tally) -> Check {
     let mut rows = Vec::new();
     let proposals: Vec<TokenId> = match (models.drafter, sequence.draft_job()?) {
-        (Some(drafter), Some(Draft { context, anchor, position, count, pick })) => {
+        (Some(drafter), Some(Draft { context, anchor, position, count, pick, confidence })) => {
             let mut pick = Recorder { inner: pick, rows: &mut rows };
-            drafter.propose(&mut [Draft { context, anchor, position, count, pick: &mut pick }])?.remove(0)
+            drafter
+                .propose(&mut [Draft { context, anchor, position, count, pick: &mut pick, confidence }])?
+                .remove(0)
         }
         _ => Vec::new(),
     };

@@ -65,7 +65,14 @@ fn logits(
 fn draft(drafter: &dyn Drafter, context: &mut DrafterContext, anchor: TokenId) -> Result<Vec<f32>, Failure> {
     let (position, count) = (Position(context.len()), drafter.spec().trained_width.proposals());
     let mut seen = Seen::default();
-    let made = drafter.propose(&mut [Draft { context, anchor, position, count, pick: &mut seen }])?;
+    let made = drafter.propose(&mut [Draft {
+        context,
+        anchor,
+        position,
+        count,
+        pick: &mut seen,
+        confidence: None,
+    }])?;
     ensure!(made.len() == 1 && made[0].len() == count, "{made:?} are not {count} proposals");
     Ok(seen.0)
 }

@@ -4,8 +4,10 @@ use std::cell::Cell;
 
 use mlxcel_core::{
     Error, Result, TokenId,
-    family::{Draft, Drafter, DrafterContext, DrafterSpec, Observe, Proposals},
+    family::{Confidence, Draft, Drafter, DrafterContext, DrafterSpec, Observe, Proposals},
 };
+
+use crate::random::Numbers;
 
 /// Proposes the tokens of a known answer, wrong from a chosen place on. Context and forward are those of the real
 /// drafter, whose own proposals are thrown away.
@@ -39,6 +41,25 @@ impl Guided {
         self.inner
     }
 
+    /// What it says of `proposals`: mostly the truth, sometimes the contrary, and now and then what is no chance at all, or
+    /// not enough of them.
+    fn confidence(&self, position: usize, proposals: &[TokenId]) -> Confidence {
+        let mut numbers = Numbers::new(position as u64);
+        let next = position + 1 - self.prompt;
+        let mut truth = |(i, proposal): (usize, &TokenId)| {
+            let right = self.answer.get(next + i) == Some(proposal);
+            if right == (numbers.below(6) > 0) { 0.9 } else { 0.1 }
+        };
+        let mut confidence: Confidence = proposals.iter().enumerate().map(&mut truth).collect();
+        match numbers.below(24) {
+            0 => drop(confidence.pop()),
+            1 => confidence.iter_mut().for_each(|chance| *chance = f32::NAN),
+            2 => confidence.iter_mut().for_each(|chance| *chance += 1.0),
+            _ => {}
+        }
+        confidence
+    }
+
     fn proposals(&self, position: usize, count: usize) -> Proposals {
         let round = self.round.replace(self.round.get() + 1);
         let right = self.right[round % self.right.len()];
@@ -70,6 +91,13 @@ impl Drafter for Guided {
         if made.len() != jobs.len() {
             return Err(Error::Shape { what: "lists of proposals", found: made.len(), expected: jobs.len() });
         }
-        Ok(jobs.iter().map(|job| self.proposals(job.position.0, job.count)).collect())
+        let propose = |job: &mut Draft<'_>| {
+            let proposals = self.proposals(job.position.0, job.count);
+            if let Some(confidence) = job.confidence.as_deref_mut() {
+                *confidence = self.confidence(job.position.0, &proposals);
+            }
+            proposals
+        };
+        Ok(jobs.iter_mut().map(propose).collect())
     }
 }

@@ -110,6 +110,11 @@ macro_rules! suite {
             }
 
             #[test]
+            fn blocks_may_be_cut() {
+                holds(|| family().cuts());
+            }
+
+            #[test]
             fn company_changes_nothing() {
                 holds(|| family().random(suite::company_of));
             }

@@ -148,8 +148,10 @@ impl Run {
 /// What a round proposed and emitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Round {
-    /// Proposed tokens.
+    /// Proposed tokens that were checked.
     pub proposals: Vec<TokenId>,
+    /// Proposed tokens after them that were not.
+    pub left_out: usize,
     /// Emitted tokens: the accepted proposals, and the target's own token unless the answer ended before it.
     pub emitted: Vec<TokenId>,
 }
@@ -168,6 +170,15 @@ impl Round {
 /// exactly the committed rows, or the counters do not tell what happened.
 pub fn run(models: Models<'_>, ask: &Ask, width: Option<Width>) -> Result<Run, Failure> {
     serve(models, ask, ask.request(models.vocabulary, width)?, &[])
+}
+
+/// Serves `ask` with blocks as wide as `speculation` says.
+///
+/// # Errors
+/// Those of [`run`].
+pub fn run_by(models: Models<'_>, ask: &Ask, speculation: Speculation) -> Result<Run, Failure> {
+    let request = ask.request(models.vocabulary, None)?;
+    serve(models, ask, Request { speculation, ..request }, &[])
 }
 
 /// Serves `ask` with rounds of these widths in turn, again and again: 1 parks the request, and the drafter sees what it
@@ -234,7 +245,7 @@ fn round(
     sequence: &mut Sequence,
     decisions: &mut Vec<Decision>,
 ) -> Result<Round, Failure> {
-    let proposals = match (models.drafter, sequence.draft_job()?) {
+    let mut proposals = match (models.drafter, sequence.draft_job()?) {
         (Some(drafter), Some(job)) => {
             let (count, mut made) = (job.count, drafter.propose(&mut [job])?);
             ensure!(made.len() == 1, "one draft gave {} lists of proposals", made.len());
@@ -244,9 +255,12 @@ fn round(
         _ => Vec::new(),
     };
     sequence.drafted(proposals.clone())?;
+    let left_out = (proposals.len() + 1).saturating_sub(sequence.block_rows());
+    proposals.truncate(sequence.block_rows().saturating_sub(1));
     let output = forward(models, sequence, Sequence::segment)?;
     let emitted = sequence.decide(output)?;
-    let round = Round { proposals, emitted: emitted.iter().map(|decision| decision.token).collect() };
+    let round =
+        Round { proposals, left_out, emitted: emitted.iter().map(|decision| decision.token).collect() };
     decisions.extend(emitted);
     Ok(round)
 }
@@ -287,7 +301,9 @@ pub fn counters(run: &Run, ask: &Ask) -> Check {
         emitted: run.decisions.len(),
         rounds: run.rounds.len(),
         decline: run.report.decline,
+        verdicts: run.report.verdicts.clone(),
         inexact: run.report.inexact,
+        confidence_used: run.report.confidence_used,
         seed: run.report.seed,
         prefill_time: run.report.prefill_time,
         decode_time: run.report.decode_time,
@@ -296,6 +312,7 @@ pub fn counters(run: &Run, ask: &Ask) -> Check {
     let mut widths = BTreeMap::new();
     for round in &run.rounds {
         let (proposed, accepted) = (round.proposals.len(), round.accepted());
+        expected.rows_cut += round.left_out;
         expected.proposed += proposed;
         expected.accepted += accepted;
         *widths.entry(proposed + 1).or_default() += 1;

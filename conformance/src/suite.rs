@@ -10,7 +10,7 @@ use mlxcel_core::{
 };
 
 use crate::{
-    At as _, Check, Failure, Scope, abandon, batch, bounds, breaches, clipping, drafting, ensure,
+    At as _, Check, Failure, Scope, abandon, batch, bounds, breaches, clipping, cuts, drafting, ensure,
     exactness::{self, block_equals_chain, same_as_classic, same_run},
     mixed,
     pair::Pair,
@@ -50,6 +50,15 @@ impl Family {
     pub fn clipping(&self) -> Check {
         for (seed, pair) in (self.random)().iter().enumerate() {
             clipping_of(pair.load().at(pair.name)?, seed as u64).at(pair.name)?;
+        }
+        Ok(())
+    }
+
+    /// [`cuts::short_blocks_of`] and [`cuts::cuts_of`] on every random pair.
+    pub fn cuts(&self) -> Check {
+        for (seed, pair) in (self.random)().iter().enumerate() {
+            let loaded = cuts::short_blocks_of(pair.load().at(pair.name)?, seed as u64).at(pair.name)?;
+            cuts::cuts_of(loaded, seed as u64).at(pair.name)?;
         }
         Ok(())
     }

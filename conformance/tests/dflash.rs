@@ -71,7 +71,14 @@ fn logits(drafter: &dyn Drafter, changed: usize, count: usize) -> Vec<f32> {
     }
     let mut seen = Seen::default();
     let position = Position(ROWS);
-    let job = Draft { context: &mut context, anchor: TokenId(3), position, count, pick: &mut seen };
+    let job = Draft {
+        context: &mut context,
+        anchor: TokenId(3),
+        position,
+        count,
+        pick: &mut seen,
+        confidence: None,
+    };
     drafter.propose(&mut [job]).unwrap();
     seen.0
 }

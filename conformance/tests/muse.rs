@@ -150,7 +150,14 @@ fn observed(drafter: &dyn Drafter, piece: usize, changed: usize) -> DrafterConte
 
 fn logits(drafter: &dyn Drafter, context: &mut DrafterContext) -> Vec<f32> {
     let mut seen = Seen::default();
-    let job = Draft { context, anchor: TokenId(3), position: Position(ROWS), count: 7, pick: &mut seen };
+    let job = Draft {
+        context,
+        anchor: TokenId(3),
+        position: Position(ROWS),
+        count: 7,
+        pick: &mut seen,
+        confidence: None,
+    };
     drafter.propose(&mut [job]).unwrap();
     seen.0
 }

@@ -5,7 +5,7 @@
 use std::ops::ControlFlow;
 
 use conformance::{
-    Check, Failure, batch, bounds, clipping, drafting,
+    Check, Failure, batch, bounds, clipping, cuts, drafting,
     exactness::{block_equals_chain, same_as_classic, same_run},
     load,
     pair::Pair,
@@ -71,6 +71,12 @@ fn a_choice_that_depends_on_the_width_is_not_classic() {
     let check = |width| same_as_classic(pair.models(), &ask, &[Width::new(width).unwrap()]);
     check(3).unwrap();
     fails(check(4), "classic decoding gives");
+}
+
+#[test]
+fn a_choice_that_depends_on_where_a_block_is_cut_is_not_classic() {
+    fails(cuts::cuts_of(target(TargetDefect::ChoiceInBlocksOf(2)), 1), "classic decoding gives");
+    fails(cuts::short_blocks_of(target(TargetDefect::ChoiceInBlocksOf(2)), 1), "classic decoding gives");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use mlxcel_core::{
     sampling::SamplingSettings,
     speculative::{
         Speculation,
-        width::{WidthPolicy, WidthSet},
+        width::{ConfidenceUse, WidthPolicy, WidthSet},
     },
     text::TextModel,
 };
@@ -57,6 +57,7 @@ pub(crate) struct App {
     /// Tokens of an answer where a request names no cap.
     pub(crate) max_tokens: Option<usize>,
     pub(crate) speculate: Speculate,
+    pub(crate) confidence: ConfidenceUse,
     pub(crate) metrics: Arc<Metrics>,
 }
 
@@ -100,7 +101,7 @@ impl App {
                 }
                 let widths = WidthSet::up_to(ceiling);
                 let policy = WidthPolicy::new(evidence.clone(), &widths, drafter.trained_width);
-                Speculation::Adaptive(policy)
+                Speculation::Adaptive(policy.with_confidence(self.confidence))
             }
         }
     }

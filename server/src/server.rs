@@ -5,6 +5,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use mlxcel_core::{
     engine::{Engine, EngineModels, Limits, Starting},
     sampling::SamplingSettings,
+    speculative::width::ConfidenceUse,
     text::TextModel,
 };
 use tokio::{sync::watch, task::spawn_blocking, time::timeout};
@@ -78,6 +79,8 @@ pub struct Model {
     pub max_tokens: Option<usize>,
     /// How wide to speculate where a request does not say.
     pub speculate: Speculate,
+    /// What is made of a drafter's confidence where blocks are as wide as pays.
+    pub confidence: ConfidenceUse,
 }
 
 /// Why a server ended that was not told to.
@@ -145,6 +148,7 @@ impl Server {
             defaults: model.defaults,
             max_tokens: model.max_tokens,
             speculate: model.speculate,
+            confidence: model.confidence,
             metrics,
         };
         let bounds = BodyBounds { most: http.body, time: http.request_time };

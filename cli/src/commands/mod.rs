@@ -4,6 +4,7 @@ mod bench;
 mod completions;
 mod doctor;
 mod families;
+mod greedy;
 mod inspect;
 mod prove;
 mod run;

@@ -59,6 +59,7 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<()> {
             defaults: defaults(&args.defaults, opened.text.model.sampling.clone())?,
             max_tokens: args.defaults.max_tokens,
             speculate,
+            confidence: models.draft_confidence.into(),
         },
         limits: limits(&args.bounds),
     };

@@ -67,3 +67,13 @@ pub(crate) fn header(from: &'static str, to: &'static str) -> impl FnOnce(&Path)
         bytes[at..at + to.len()].copy_from_slice(to.as_bytes());
     })
 }
+
+/// Sets the first number of a bf16 tensor to these bits.
+pub(crate) fn first_number(tensor: &'static str, bits: u16) -> impl FnOnce(&Path) {
+    weights(move |bytes| {
+        let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+        let header: Value = serde_json::from_slice(&bytes[8..8 + length]).unwrap();
+        let at = 8 + length + header[tensor]["data_offsets"][0].as_u64().unwrap() as usize;
+        bytes[at..at + 2].copy_from_slice(&bits.to_le_bytes());
+    })
+}

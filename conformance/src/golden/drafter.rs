@@ -2,7 +2,7 @@
 
 use mlxcel_core::{
     Position, Result, TokenId,
-    family::{self, Draft, Drafter, Observe, Pick},
+    family::{self, Confidence, Draft, Drafter, Observe, Pick},
     nn::{Executor, Tensor},
 };
 
@@ -76,9 +76,17 @@ fn drafts(
         ensure!(context.len() == end, "step {step}: context of {} rows, expected {end}", context.len());
 
         let chain = expected.tokens(&key("proposals"))?;
+        let mut confidence = Confidence::new();
         let mut pick = Forced { chain: &chain, logits: Vec::new(), greedy: Vec::new() };
         let (anchor, position) = (tokens[end], Position(end));
-        let job = Draft { context: &mut context, anchor, position, count: chain.len(), pick: &mut pick };
+        let job = Draft {
+            context: &mut context,
+            anchor,
+            position,
+            count: chain.len(),
+            pick: &mut pick,
+            confidence: Some(&mut confidence),
+        };
         let made = drafter.propose(&mut [job])?;
         ensure!(made == [chain.clone()], "step {step}: {made:?} is not what was picked, {chain:?}");
         ensure!(context.len() == end, "step {step}: the draft left {} rows, expected {end}", context.len());
@@ -86,6 +94,15 @@ fn drafts(
         let chained = key("chained_logits");
         let logits = expected.f32(&if expected.has(&chained) { chained } else { key("logits") })?;
         compare(&format!("step {step}"), &pick.logits, &logits, executor, precision)?;
+        if expected.has(&key("confidence")) {
+            let expected = expected.f32(&key("confidence"))?;
+            compare(&format!("step {step}, confidence"), &confidence, &expected, executor, precision)?;
+        } else {
+            ensure!(
+                confidence.is_empty(),
+                "step {step}: a drafter without the head is sure by {confidence:?}"
+            );
+        }
         if precision == Precision::F32 {
             let greedy = &pick.greedy;
             ensure!(*greedy == chain, "step {step}: proposals {greedy:?}, expected {chain:?}");

@@ -147,7 +147,7 @@ impl<'a> Reference<'a> {
             let rest = &answer[emitted..];
             let right = proposals.iter().zip(rest).take_while(|(a, b)| a == b).count();
             let kept = (right + 1).min(rest.len());
-            rounds.push(Round { proposals, emitted: rest[..kept].to_vec() });
+            rounds.push(Round { proposals, left_out: 0, emitted: rest[..kept].to_vec() });
             emitted += kept;
         }
         Ok(rounds)

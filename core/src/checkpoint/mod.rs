@@ -150,8 +150,13 @@ impl Checkpoint {
 
     /// The tensor `name`, if there is one.
     pub fn opt_tensor(&self, name: &str) -> Option<TensorView<'_>> {
+        self.tensors.get(name)?.read.store(true, Ordering::Relaxed);
+        self.view(name)
+    }
+
+    /// The tensor `name`, if there is one, without counting as a use of it.
+    fn view(&self, name: &str) -> Option<TensorView<'_>> {
         let (name, entry) = self.tensors.get_key_value(name)?;
-        entry.read.store(true, Ordering::Relaxed);
         let file = &self.files[entry.slot.shard];
         let stored = &file.tensors[entry.slot.at];
         Some(TensorView {
@@ -199,6 +204,14 @@ impl Checkpoint {
         if let [first, ..] = there.as_slice() {
             tracing::warn!("{first} is passed over: the config ties the output matrix to the embedding");
         }
+    }
+
+    /// Whether all floats of all tensors are numbers. Reads every weight, and counts as no use of it.
+    ///
+    /// # Errors
+    /// [`CheckpointError::Tensor`] that names the first tensor with a NaN or an infinity.
+    pub fn check_finite(&self) -> Result<()> {
+        self.names().filter_map(|name| self.view(name)).try_for_each(|tensor| tensor.expect_finite())
     }
 
     /// Tensors that nobody has asked for so far, sorted.

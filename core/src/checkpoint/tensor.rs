@@ -51,6 +51,14 @@ impl TensorView<'_> {
         Ok(floats::to_f32(self.dtype, self.bytes).collect())
     }
 
+    /// Whether the elements of a float tensor are finite; tensors of other types pass.
+    pub(super) fn expect_finite(&self) -> Result<()> {
+        match floats::to_f32(self.dtype, self.bytes).enumerate().find(|(_, value)| !value.is_finite()) {
+            Some((at, value)) => Err(self.refuse(format!("{value} as number {at}"), "finite numbers")),
+            None => Ok(()),
+        }
+    }
+
     /// A refusal of this tensor: for rules that only the architecture knows.
     pub fn refuse(&self, found: impl Into<String>, expected: impl Into<String>) -> CheckpointError {
         CheckpointError::Tensor {

@@ -56,6 +56,21 @@ fn what_nobody_reads_is_listed() {
 }
 
 #[test]
+fn numbers_that_are_none_are_found() {
+    let checkpoint = opened(&small()).unwrap();
+    checkpoint.check_finite().unwrap();
+    assert_eq!(checkpoint.unused().len(), 3, "looking is no use");
+    for value in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+        let spoilt = small().bf16("model.gate.weight", &[3], &[0.0, value, f32::NAN]);
+        let error = opened(&spoilt).unwrap().check_finite().unwrap_err().to_string();
+        assert!(
+            error.contains("model.gate.weight") && error.contains(&format!("{value} as number 1")),
+            "{error}"
+        );
+    }
+}
+
+#[test]
 fn shards_and_one_file_read_the_same() {
     let folder = written(&small().tensors_per_shard(2));
     assert!(folder.path().join("model-00002-of-00002.safetensors").exists());

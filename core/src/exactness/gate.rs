@@ -14,6 +14,9 @@ use super::{
 };
 use crate::{Result, Width, family::Target, nn::Executor, sampling::Vocabulary, speculative::guarded};
 
+/// Widths far enough apart that each costs noticeably more than the one before.
+const CHOICE: [usize; 7] = [2, 3, 4, 6, 8, 12, 16];
+
 /// How much is probed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Probe {
@@ -54,8 +57,6 @@ impl Setup {
     /// The widths worth asking about for a drafter trained for blocks of `trained` rows: all of them where they cost nothing
     /// or are to be probed in full, else those that a policy chooses from, and `also`.
     pub fn widths(executor: Executor, probe: Probe, trained: Width, also: &[Width]) -> Vec<Width> {
-        /// Far enough apart that each costs noticeably more than the one before.
-        const CHOICE: [usize; 7] = [2, 3, 4, 6, 8, 12, 16];
         let all = executor.is_row_exact() || probe == Probe::Full;
         let chosen = |width: &Width| {
             all || *width == trained || also.contains(width) || CHOICE.contains(&width.rows())
@@ -162,6 +163,18 @@ impl Gate {
         let widths =
             self.verdicts().iter().map(|verdict| WidthVerdict::new(verdict, allow_inexact)).collect();
         Some(Verdicts { allow_inexact, widths })
+    }
+
+    /// The verdicts that reports name, of widths up to `most`: the usual ones, the widest, and all that differ.
+    pub fn listed(&self, most: Width) -> Vec<Verdict> {
+        let mut verdicts = self.verdicts();
+        verdicts.retain(|verdict| verdict.width <= most);
+        let widest = verdicts.last().map(|verdict| verdict.width);
+        verdicts.retain(|verdict| {
+            let usual = CHOICE.contains(&verdict.width.rows());
+            usual || Some(verdict.width) == widest || verdict.difference.is_some()
+        });
+        verdicts
     }
 
     /// What probing cost so far.

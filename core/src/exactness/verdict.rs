@@ -45,6 +45,18 @@ impl Verdict {
     }
 }
 
+impl fmt::Display for Verdict {
+    /// In the words of all reports: `exact, by construction`, `exact, probed up to 600 rows`, or what differs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.difference, self.longest) {
+            (Some(Difference { what, place, .. }), _) => write!(f, "{what} ({place})"),
+            (None, Some(rows)) => write!(f, "exact, {} up to {rows} rows", self.basis()),
+            (None, None) if self.by_construction => write!(f, "exact, {}", self.basis()),
+            (None, None) => Refusal::NotProbed { width: self.width }.fmt(f),
+        }
+    }
+}
+
 /// Where blocks are compared with chains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

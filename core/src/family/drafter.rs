@@ -93,7 +93,13 @@ pub struct Draft<'a> {
     pub count: usize,
     /// The request's own way to pick a token from logits.
     pub pick: &'a mut dyn Pick,
+    /// Where the drafter says how sure it is, if somebody asks.
+    pub confidence: Option<&'a mut Confidence>,
 }
+
+/// How sure a drafter is of its proposals: for each of them, in order, the chance (0 to 1) that the target takes it if it
+/// took all before it. Empty from drafters that do not know. Tokens do not depend on it, only how many of them are checked.
+pub type Confidence = Vec<f32>;
 
 /// Picks proposals one after the other, by the request's own sampler and noise.
 pub trait Pick {

@@ -8,7 +8,7 @@ mod start;
 mod suppressed;
 mod target;
 
-pub use drafter::{Bound, Draft, Drafter, DrafterContext, DrafterSpec, Observe, Pick, Proposals};
+pub use drafter::{Bound, Confidence, Draft, Drafter, DrafterContext, DrafterSpec, Observe, Pick, Proposals};
 pub use pairing::{PairingError, check_pairing};
 pub use registry::{
     DrafterFamily, LoadDrafter, Recognised, RegistryError, TargetFamily, check_targets, drafter_families,

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     Error, Kept, Position, Result, Width,
     exactness::{Gate, Refusal},
-    family::{Drafter, DrafterContext, Observe},
+    family::{Confidence, Drafter, DrafterContext, Observe},
     nn::Tensor,
     state::SequenceState,
 };
@@ -26,12 +26,14 @@ pub enum Seen {
 
 /// The drafter's side of a sequence.
 pub(super) struct Drafting {
-    pub(super) context: DrafterContext,
+    context: DrafterContext,
     /// Layers of the target that the drafter reads.
     pub(super) taps: Vec<usize>,
     widths: Widths,
     /// Taps of committed rows that the drafter has not seen. A parked request keeps them here.
     unseen: Unseen,
+    /// How sure the drafter is of the proposals under way.
+    confidence: Confidence,
 }
 
 /// How the widths of a request come about.
@@ -88,7 +90,8 @@ impl Drafting {
             }
         }
         let unseen = Unseen::new(spec.reach);
-        Ok(Ok(Self { context: drafter.new_context(), taps: spec.taps.clone(), widths, unseen }))
+        let (context, taps) = (drafter.new_context(), spec.taps.clone());
+        Ok(Ok(Self { context, taps, widths, unseen, confidence: Confidence::new() }))
     }
 
     /// The widest block that may come.
@@ -118,6 +121,22 @@ impl Drafting {
             Widths::Fixed(width) => *width,
             Widths::Adaptive(_) if complete => Width::ONE,
             Widths::Adaptive(policy) => policy.choose(at),
+        }
+    }
+
+    /// What the drafter makes the next proposals from, and where it says how sure it is of them, if that is asked for.
+    pub(super) fn job(&mut self) -> (&mut DrafterContext, Option<&mut Confidence>) {
+        self.confidence.clear();
+        let asks = self.policy().is_some_and(WidthPolicy::asks_confidence);
+        (&mut self.context, asks.then_some(&mut self.confidence))
+    }
+
+    /// How many rows of a block of `whole` rows are checked, by how sure the drafter is of them, of widths that `may` run;
+    /// `None` if that is not to decide.
+    pub(super) fn cut(&mut self, whole: Width, may: impl Fn(Width) -> bool) -> Option<Width> {
+        match &mut self.widths {
+            Widths::Adaptive(policy) if whole > Width::ONE => policy.cut(whole, &self.confidence, may),
+            _ => None,
         }
     }
 

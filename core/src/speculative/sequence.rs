@@ -56,6 +56,8 @@ pub struct Sequence {
     block: Vec<TokenId>,
     /// Proposals the drafter was asked for.
     asked: usize,
+    /// The first proposal that is not in the block, if it was cut.
+    left_out: Option<TokenId>,
     /// Rows of the next block, if the context and the budget leave room.
     next: Width,
     /// What the driver spent since the last round.
@@ -88,6 +90,7 @@ impl Sequence {
             Ok(drafting) => {
                 report.width = Some(drafting.widest());
                 report.adaptive = drafting.policy().is_some();
+                report.verdicts = gate.listed(drafting.widest());
                 Some(drafting)
             }
             Err(decline) => {
@@ -110,6 +113,7 @@ impl Sequence {
             vocab: spec.vocab,
             block: Vec::new(),
             asked: 0,
+            left_out: None,
             next: Width::ONE,
             since: Phases::default(),
             last: Width::ONE,
@@ -185,16 +189,11 @@ impl Sequence {
         self.asked = width.proposals();
         let position = Position(self.prompt.len() + self.chooser.emitted().len() - 1);
         self.state.begin(width)?;
-        match &mut self.drafting {
-            Some(drafting) if width > Width::ONE => Ok(Some(Draft {
-                context: &mut drafting.context,
-                anchor,
-                position,
-                count: width.proposals(),
-                pick: &mut self.chooser,
-            })),
-            _ => Ok(None),
-        }
+        self.left_out = None;
+        let Some(drafting) = self.drafting.as_mut().filter(|_| width > Width::ONE) else { return Ok(None) };
+        let (context, confidence) = drafting.job();
+        let (count, pick) = (width.proposals(), &mut self.chooser);
+        Ok(Some(Draft { context, anchor, position, count, pick, confidence }))
     }
 
     /// Takes the drafter's proposals. Fewer than asked for are fine.
@@ -213,7 +212,15 @@ impl Sequence {
         self.block.extend(proposals);
         // A drafter that proposes less than it was asked for makes another width.
         let made = Width::new(self.block.len()).unwrap_or(Width::ONE);
-        let (width, context) = (self.gate.widest(made, self.context()), self.context());
+        let context = self.context();
+        let whole = self.gate.widest(made, context);
+        let gate = &self.gate;
+        let may = |width| gate.check(width, context).is_ok();
+        let cut = self.drafting.as_mut().and_then(|drafting| drafting.cut(whole, may));
+        let width = cut.unwrap_or(whole);
+        self.report.confidence_used |= cut.is_some();
+        self.report.rows_cut += whole.rows() - width.rows();
+        self.left_out = self.block.get(width.rows()).copied();
         self.block.truncate(width.rows());
         self.report.inexact = self.report.inexact.or_else(|| self.gate.overridden(width, context));
         Ok(())
@@ -267,9 +274,13 @@ impl Sequence {
         self.report.emitted += kept.0;
         self.state.eval()?;
         self.keep_taps(taps, Some(kept))?;
-        // A row that was decided and whose proposal is not among the accepted ones refused it.
-        let refused = accepted < width.proposals() && accepted < kept.0;
-        Ok(Outcome { width, accepted, refused, emitted: kept.0 })
+        // A row that was decided and whose proposal is not among the accepted ones refused it. The last row tells of the
+        // first proposal that was left out.
+        let last = self.chooser.emitted().last();
+        let looked_at = self.left_out.filter(|_| kept.0 == width.rows() && accepted == width.proposals());
+        let agreed = accepted + usize::from(looked_at.is_some_and(|token| last == Some(&token)));
+        let refused = agreed < width.proposals() + usize::from(looked_at.is_some()) && agreed < kept.0;
+        Ok(Outcome { width, drafted: self.asked, accepted: agreed, refused, emitted: kept.0 })
     }
 
     /// What the round tells the policy. Its times count only if the driver measured it alone.
@@ -290,19 +301,23 @@ impl Sequence {
             let mut evidence = policy.evidence().lock();
             let target = seconds(&[Phase::Verify, Phase::Decide, Phase::Commit]);
             evidence.verified(outcome.width.rows(), target);
-            if outcome.width > Width::ONE {
+            if outcome.drafted > 0 {
                 let drafting = seconds(&[Phase::Draft]) + if usual { observing } else { 0.0 };
-                evidence.drafted(outcome.width.proposals(), drafting);
+                evidence.drafted(outcome.drafted, drafting);
             }
         }
         policy.round(outcome);
-        if self.report.decline.is_none() && self.report.proposed == 0 {
+        if self.report.decline.is_none() && self.report.proposed == 0 && self.report.rows_cut == 0 {
             self.report.decline = Some(Decline::NotWorthwhile);
         }
     }
 
     /// Chooses the width of the next round, and lets go of what the drafter would need when there will be none.
     fn plan(&mut self) {
+        // What was probed on the way belongs to the answer's report.
+        if let Some(width) = self.report.width.filter(|_| self.finish.is_some()) {
+            self.report.verdicts = self.gate.listed(width);
+        }
         let at = self.situation();
         let Some(drafting) = &mut self.drafting else { return };
         self.next = drafting.choose(&at, self.finish.is_some());

@@ -67,6 +67,8 @@ impl Drafter for Synthetic {
     fn propose(&self, jobs: &mut [Draft<'_>]) -> Result<Vec<Proposals>> {
         let mut all = self.inner.propose(jobs)?;
         for (proposals, job) in all.iter_mut().zip(jobs) {
+            // What the drafter thinks of its own proposals says nothing of these.
+            job.confidence.iter_mut().for_each(|confidence| confidence.clear());
             for (i, proposal) in proposals.iter_mut().enumerate() {
                 *proposal = self.proposal(i, job.position.0 + 1 + i);
             }

@@ -6,7 +6,7 @@ use mlxcel_core::{
     family::{
         Bound, Draft, Drafter, DrafterContext, DrafterFamily, DrafterSpec, Observe, Proposals, check_pairing,
     },
-    nn::{Embedding, Executor, Linear, Loader, Mask, Tensor},
+    nn::{Embedding, Executor, Linear, Loader, Mask},
 };
 
 use crate::{
@@ -20,12 +20,21 @@ struct DSpark {
     backbone: Backbone,
     head: Linear,
     markov: MarkovHead,
+    confidence: Option<ConfidenceHead>,
 }
 
 /// `W2 · W1[previous]`: what the previous token says of the next, added to the head's logits.
 struct MarkovHead {
     w1: Embedding,
     w2: Linear,
+}
+
+/// `σ(proj · [y ; W1[previous]] + bias)`: the chance that the target takes a row's proposal, if it took all before it.
+/// Proposals do not depend on it.
+struct ConfidenceHead {
+    /// `[hidden + rank]`, or `[hidden]`
+    weights: Vec<f32>,
+    bias: f32,
 }
 
 pub(crate) fn load(
@@ -60,10 +69,10 @@ pub(crate) fn load(
         w1: Embedding::load(&loader, "markov_head.markov_w1", vocab, rank)?,
         w2: Linear::load(&loader, "markov_head.markov_w2", vocab, rank)?,
     };
-    check_confidence_head(json, &loader, config.hidden, rank)?;
+    let confidence = ConfidenceHead::load(json, &loader, config.hidden, rank)?;
     let backbone = Backbone::load(&config, trained_width, &loader, bound)?;
     checkpoint.finish()?;
-    Ok(Box::new(DSpark { spec, backbone, head: bound.head.clone(), markov }))
+    Ok(Box::new(DSpark { spec, backbone, head: bound.head.clone(), markov, confidence }))
 }
 
 /// The width that a drafter with this config was trained for: `block_size` counts proposals here, and the verify block has the
@@ -88,17 +97,6 @@ fn refuse_other_forms(json: &Json, vocab: usize) -> Result<()> {
     }
     if json.opt_bool("sample_from_anchor")? == Some(false) {
         return json.reject("sample_from_anchor", "true");
-    }
-    Ok(())
-}
-
-/// The confidence head predicts acceptance. It is read and checked here; proposals do not depend on it.
-fn check_confidence_head(json: &Json, loader: &Loader<'_>, hidden: usize, rank: usize) -> Result<()> {
-    if json.bool_or("enable_confidence_head", false)? {
-        let with_markov = json.bool_or("confidence_head_with_markov", true)?;
-        let input = if with_markov { hidden + rank } else { hidden };
-        loader.checkpoint().array_f32("confidence_head.proj.weight", &[1, input])?;
-        loader.vector("confidence_head.proj.bias", 1)?;
     }
     Ok(())
 }
@@ -132,10 +130,19 @@ impl DSpark {
         }
         let y = self.backbone.block(job.context, job.anchor, self.spec.mask_token, job.position, rows)?;
         let logits = self.head.forward(&y)?;
+        let mut judged = match (&self.confidence, job.confidence.as_deref_mut()) {
+            (Some(head), Some(out)) => Some((head, y.to_host()?, out)),
+            _ => None,
+        };
         let mut previous = job.anchor;
         let mut proposals = Vec::with_capacity(job.count);
         for row in 0..job.count {
-            let mut chained = self.markov.forward(previous)?;
+            let embedded = self.markov.w1.lookup(&[previous])?;
+            if let Some((head, y, out)) = &mut judged {
+                out.push(head.chance(&y[row * self.spec.hidden..][..self.spec.hidden], &embedded.to_host()?));
+            }
+            // What the previous token says of the next.
+            let mut chained = self.markov.w2.forward(&embedded)?;
             chained.add_assign(&logits.slice_rows(row..row + 1)?)?;
             previous = job.pick.pick(&chained.to_host()?)?;
             proposals.push(previous);
@@ -144,9 +151,23 @@ impl DSpark {
     }
 }
 
-impl MarkovHead {
-    /// The bias that `previous` puts on the next token's logits, `[1, vocab]`.
-    fn forward(&self, previous: mlxcel_core::TokenId) -> Result<Tensor> {
-        self.w2.forward(&self.w1.lookup(&[previous])?)
+impl ConfidenceHead {
+    fn load(json: &Json, loader: &Loader<'_>, hidden: usize, rank: usize) -> Result<Option<Self>> {
+        if !json.bool_or("enable_confidence_head", false)? {
+            return Ok(None);
+        }
+        let with_markov = json.bool_or("confidence_head_with_markov", true)?;
+        let input = if with_markov { hidden + rank } else { hidden };
+        let weights = loader.checkpoint().array_f32("confidence_head.proj.weight", &[1, input])?;
+        let bias = loader.vector("confidence_head.proj.bias", 1)?[0];
+        Ok(Some(Self { weights, bias }))
+    }
+
+    /// The chance that the target takes the proposal of a row, from the row `y` `[hidden]` and `W1[previous]` `[rank]`.
+    fn chance(&self, y: &[f32], embedded: &[f32]) -> f32 {
+        // A head that does not look at the previous token has no weights left for it.
+        let inputs = y.iter().chain(embedded);
+        let sum: f32 = self.weights.iter().zip(inputs).map(|(weight, input)| weight * input).sum();
+        1.0 / (1.0 + (-(sum + self.bias)).exp())
     }
 }

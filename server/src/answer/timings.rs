@@ -79,8 +79,16 @@ impl Timings {
         let widths: Map<_, _> =
             report.widths.iter().map(|(width, count)| (width.to_string(), (*count).into())).collect();
         put("draft_widths", widths.into());
+        put("draft_confidence_used", report.confidence_used.into());
+        put("draft_rows_cut", report.rows_cut.into());
         put("draft_decline", report.decline.map(|decline| decline.to_string()).into());
         put("draft_inexact", report.inexact.map(|refusal| refusal.to_string()).into());
+        let verdicts: Map<_, _> = report
+            .verdicts_in_words()
+            .into_iter()
+            .map(|(width, words)| (width.to_string(), words.into()))
+            .collect();
+        put("draft_verdicts", verdicts.into());
         put("seed", self.seed.0.into());
         if !rounds.is_empty() {
             put("rounds", self.so_far(rounds)["rounds"].take());

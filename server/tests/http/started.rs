@@ -15,7 +15,7 @@ use mlxcel_core::{
     family::{load_drafter, load_target},
     nn::Executor,
     sampling::{SamplingSettings, Vocabulary},
-    speculative::width::SharedEvidence,
+    speculative::width::{ConfidenceUse, SharedEvidence},
     text::{TextFiles, TextModel},
 };
 use mlxcel_dflash as _;
@@ -92,6 +92,7 @@ impl Served {
             defaults: SamplingSettings { temperature: 0.0, ..SamplingSettings::default() },
             max_tokens: None,
             speculate,
+            confidence: ConfidenceUse::Auto,
         };
         let (stop, stopped) = oneshot::channel::<()>();
         let (tell, told) = channel();
@@ -185,6 +186,7 @@ pub(crate) fn refused(setup: Setup) -> ServeError<mlxcel_core::Error> {
         defaults: SamplingSettings::default(),
         max_tokens: None,
         speculate,
+        confidence: ConfidenceUse::Auto,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     match runtime.block_on(Server { http, model, limits }.start(load_pair)) {

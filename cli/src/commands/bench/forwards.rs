@@ -2,17 +2,17 @@
 
 use std::{fmt::Write as _, time::Instant};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use mlxcel_core::{
-    Kept, TokenId, Width,
-    family::{LogitRows, Segment, Target, Want},
+    Kept, Position, TokenId, Width,
+    family::{LogitRows, Output, Segment, Target, Want},
     nn::Tensor,
     state::SequenceState,
 };
 use serde_json::{Value, json};
 
 use super::{samples::Samples, tokens};
-use crate::args::BenchArgs;
+use crate::{args::BenchArgs, commands::greedy::Greedy};
 
 /// Blocks of one width in a row in a sample; the shortest of them counts.
 const IN_A_ROW: usize = 6;
@@ -36,6 +36,7 @@ pub(super) fn measure(
     let mut state = target.new_state(widest);
     prefill(target, &mut state, context)?;
     let mut blocks: Vec<(Width, Samples)> = widths.iter().map(|&width| (width, Samples::default())).collect();
+    check(target, &mut state, &context[..widest.rows()], widest)?;
     let prompt = tokens(target, args.prefill);
     let mut prefills = Samples::default();
     for _ in 0..args.repeat {
@@ -69,12 +70,27 @@ fn prefill(target: &dyn Target, state: &mut SequenceState, prompt: &[TokenId]) -
     Ok(())
 }
 
-fn block(target: &dyn Target, state: &mut SequenceState, tokens: &[TokenId], width: Width) -> Result<()> {
+/// Whether a request could be decided from the logits of a block: figures of a broken model say nothing.
+fn check(target: &dyn Target, state: &mut SequenceState, tokens: &[TokenId], width: Width) -> Result<()> {
+    let vocab = target.spec().vocab;
+    let position = Position(state.len()? + 1);
+    let logits = block(target, state, tokens, width)?.and_then(|output| output.logits);
+    let logits = logits.context("the target gave no logits")?;
+    Greedy::new(vocab, position)?.check(&logits.to_host()?, vocab).context("the target fails")
+}
+
+fn block(
+    target: &dyn Target,
+    state: &mut SequenceState,
+    tokens: &[TokenId],
+    width: Width,
+) -> Result<Option<Output>> {
     state.begin(width)?;
     let want = Want { logits: LogitRows::All, taps: &[] };
-    let outputs = target.forward(&mut [Segment { tokens, state: &mut *state, want }])?;
+    let mut outputs = target.forward(&mut [Segment { tokens, state: &mut *state, want }])?;
     outputs.iter().filter_map(|output| output.logits.as_ref()).try_for_each(Tensor::eval)?;
-    Ok(state.commit(Kept(0))?)
+    state.commit(Kept(0))?;
+    Ok(outputs.pop())
 }
 
 impl Forwards {

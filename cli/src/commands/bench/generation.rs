@@ -8,7 +8,7 @@ use mlxcel_core::{
     family::Drafter,
     sampling::SamplingSettings,
     speculative::{
-        Generated, Models, Report, Request, Speculation, Synthetic, generate,
+        Decline, Generated, Models, Report, Request, Speculation, Synthetic, generate,
         width::{SharedEvidence, WidthPolicy, WidthSet},
     },
 };
@@ -33,7 +33,7 @@ struct Arm {
 }
 
 /// Answers `prompt` greedily with `args.tokens` tokens, classic and at every width, `args.repeat` times in turn. Fails if
-/// an arm emits other tokens than the classic one. The target is that of `models`, which have no drafter.
+/// an arm emits other tokens than the classic one, or its drafter fails. The target is that of `models`, which have no drafter.
 pub(super) fn measure(
     models: Models<'_>,
     drafter: Box<dyn Drafter>,
@@ -84,6 +84,9 @@ pub(super) fn measure(
         for arm in &mut arms {
             let speculation = arm.width.map_or_else(adaptive, Speculation::Fixed);
             let generated = run(Some(drafter.as_ref()), speculation).with_context(|| arm.name())?;
+            if generated.report.decline == Some(Decline::DrafterFailed) {
+                bail!("{}: the drafter failed; the log says how", arm.name());
+            }
             if generated.tokens != expected {
                 bail!("{} emitted other tokens than classic decoding", arm.name());
             }

@@ -2,17 +2,20 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use mlxcel_core::{
     Kept, Position, TokenId, Width,
-    family::{Draft, Drafter, DrafterContext, LogitRows, Observe, Pick, Segment, Target, Want},
+    family::{Draft, Drafter, DrafterContext, LogitRows, Observe, Segment, Target, Want},
     nn::Tensor,
     state::SequenceState,
 };
 
 use crate::{
     args::DoctorArgs,
-    commands::bench::{Samples, tokens},
+    commands::{
+        bench::{Samples, tokens},
+        greedy::Greedy,
+    },
 };
 
 /// The drafter with what it knows of the prompt, if there is one.
@@ -48,6 +51,9 @@ impl Costs {
 }
 
 /// Measures all `widths` in turn, `args.repeat` times, after a turn that is not counted.
+///
+/// # Errors
+/// Logits of either model from which no request could be decided, besides what fails in a forward.
 pub(super) fn measure(
     target: &dyn Target,
     drafter: Option<&dyn Drafter>,
@@ -69,13 +75,18 @@ pub(super) fn measure(
     for turn in 0..=args.repeat {
         for cost in &mut costs {
             let start = Instant::now();
-            let block = draft(&mut context, prompt[0], rows, cost.width)?;
+            let vocab = target.spec().vocab;
+            let block =
+                draft(&mut context, prompt[0], rows, cost.width, vocab).context("the drafter fails")?;
             let drafted = start.elapsed();
             let start = Instant::now();
-            verify(target, &mut state, &block, &taps, cost.width)?;
+            let logits = verify(target, &mut state, &block, &taps, cost.width)?;
             if turn > 0 {
                 cost.verify.push(start.elapsed());
                 cost.draft.push(if cost.width == Width::ONE { Duration::ZERO } else { drafted });
+            } else {
+                let vocab = target.spec().vocab;
+                Greedy::new(vocab, Position(rows + 1))?.check(&logits, vocab).context("the target fails")?;
             }
         }
     }
@@ -103,13 +114,20 @@ fn prefill(
 }
 
 /// The anchor and its proposals; width 1 asks for none.
-fn draft(context: &mut Drafting<'_>, anchor: TokenId, rows: usize, width: Width) -> Result<Vec<TokenId>> {
+fn draft(
+    context: &mut Drafting<'_>,
+    anchor: TokenId,
+    rows: usize,
+    width: Width,
+    vocab: usize,
+) -> Result<Vec<TokenId>> {
     let mut block = vec![anchor];
     if let Some((drafter, context)) = context.as_mut()
         && width > Width::ONE
     {
         let (position, count) = (Position(rows), width.proposals());
-        let job = Draft { context, anchor, position, count, pick: &mut Greedy };
+        let mut pick = Greedy::new(vocab, position.plus(1))?;
+        let job = Draft { context, anchor, position, count, pick: &mut pick, confidence: None };
         block.extend(drafter.propose(&mut [job])?.pop().unwrap_or_default());
     }
     // A drafter that proposes less than asked for leaves the block's cost to be measured all the same.
@@ -117,32 +135,24 @@ fn draft(context: &mut Drafting<'_>, anchor: TokenId, rows: usize, width: Width)
     Ok(block)
 }
 
+/// The logits of a block's rows, which leave the state again.
 fn verify(
     target: &dyn Target,
     state: &mut SequenceState,
     block: &[TokenId],
     taps: &[usize],
     width: Width,
-) -> Result<()> {
+) -> Result<Vec<f32>> {
     state.begin(width)?;
     let want = Want { logits: LogitRows::All, taps };
     let outputs = target.forward(&mut [Segment { tokens: block, state: &mut *state, want }])?;
+    let mut rows = Vec::new();
     for output in &outputs {
-        output.logits.iter().try_for_each(|logits| logits.to_host().map(drop))?;
+        if let Some(logits) = &output.logits {
+            rows.extend_from_slice(&logits.to_host()?);
+        }
         output.taps.iter().try_for_each(Tensor::eval)?;
     }
-    Ok(state.commit(Kept(0))?)
-}
-
-/// The likeliest token.
-struct Greedy;
-
-impl Pick for Greedy {
-    fn pick(&mut self, logits: &[f32]) -> mlxcel_core::Result<TokenId> {
-        let best = logits
-            .iter()
-            .enumerate()
-            .fold(0, |best, (at, logit)| if *logit > logits[best] { at } else { best });
-        Ok(TokenId(best as u32))
-    }
+    state.commit(Kept(0))?;
+    Ok(rows)
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use anyhow::Context as _;
 use mlxcel_core::{
     Width,
     exactness::{Gate, Refusal, Verdict},
@@ -43,15 +44,7 @@ impl WidthState {
 
     /// The verdict, in words.
     pub(super) fn verdict(&self) -> String {
-        let Some(verdict) = &self.known else { return "classic".to_owned() };
-        match (&self.refusal, verdict.difference) {
-            (_, Some(difference)) => format!("{} ({})", difference.what, difference.place),
-            (Some(refusal), None) => refusal.to_string(),
-            (None, None) => match verdict.longest {
-                Some(rows) => format!("exact, {} up to {rows} rows", verdict.basis()),
-                None => format!("exact, {}", verdict.basis()),
-            },
-        }
+        self.known.as_ref().map_or_else(|| "classic".to_owned(), ToString::to_string)
     }
 }
 
@@ -67,6 +60,9 @@ pub(super) fn examine(args: &DoctorArgs, executor: Executor, checks: &mut Checks
     }
     let drafter = load::open_drafter(models).transpose();
     let drafter = drafter.and_then(|opened| checks.take("drafter", opened, describe));
+    let finite = |named: &Named| named.checkpoint.check_finite().with_context(|| named.name.clone());
+    let all_finite = [Some(&target), drafter.as_ref()].into_iter().flatten().try_for_each(finite);
+    checks.take("weights", all_finite, |()| "all numbers are finite".to_owned());
     let kept = exactness::kept(&target.checkpoint, executor);
     let paired = drafter.is_some();
     let name = if paired { "pairing" } else { "loading" };
@@ -97,7 +93,8 @@ pub(super) fn examine(args: &DoctorArgs, executor: Executor, checks: &mut Checks
         };
         checks.note("exactness", what);
     }
-    let widths = widths(&gate);
+    let most = drafter.as_ref().map_or(Width::ONE, |drafter| drafter.spec().trained_width);
+    let widths = widths(&gate, most);
     Some(Examined { target, drafter, gate, widths })
 }
 
@@ -108,19 +105,13 @@ fn describe(named: &Named) -> String {
     format!("{}: {family}; {tensors} tensors ({dtypes}), {:.1} MB", named.name, bytes as f64 / 1e6)
 }
 
-/// Width 1, and of those with a verdict the usual ones, the widest and all that are refused.
-fn widths(gate: &Gate) -> Vec<WidthState> {
-    let verdicts = gate.verdicts();
-    let widest = verdicts.last().map(|verdict| verdict.width);
+/// Width 1, and those whose verdicts reports name, up to `most` rows.
+fn widths(gate: &Gate, most: Width) -> Vec<WidthState> {
     let one = WidthState { width: Width::ONE, known: None, refusal: None };
-    let shown = |verdict: &Verdict| {
-        let usual = [2, 3, 4, 6, 8, 12, 16].contains(&verdict.width.rows());
-        usual || Some(verdict.width) == widest || verdict.difference.is_some()
-    };
     let state = |verdict: Verdict| WidthState {
         width: verdict.width,
         refusal: gate.check(verdict.width, 0).err(),
         known: Some(verdict),
     };
-    std::iter::once(one).chain(verdicts.into_iter().filter(shown).map(state)).collect()
+    std::iter::once(one).chain(gate.listed(most).into_iter().map(state)).collect()
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::Diagnosis;
+use crate::commands::bench::Samples;
 
 /// The report as text.
 pub(super) fn report(diagnosis: &Diagnosis) -> String {
@@ -25,8 +26,11 @@ pub(super) fn report(diagnosis: &Diagnosis) -> String {
 }
 
 fn widths(diagnosis: &Diagnosis, text: &mut String) {
-    let context = diagnosis.costs.as_ref().map_or(0, |costs| costs.context);
-    let _ = writeln!(text, "\nrounds behind {context} rows of context, medians");
+    let what = match &diagnosis.costs {
+        Some(costs) => format!("rounds behind {} rows of context, medians", costs.context),
+        None => "rounds, not measured".to_owned(),
+    };
+    let _ = writeln!(text, "\n{what}");
     let _ = writeln!(text, "  width   draft ms  verify ms   classic steps   verdict");
     for state in &diagnosis.widths {
         let rows = state.width.rows();
@@ -34,10 +38,12 @@ fn widths(diagnosis: &Diagnosis, text: &mut String) {
             .costs
             .as_ref()
             .and_then(|costs| Some((costs.of(state.width)?, costs.steps(state.width)?)));
-        let (draft, verify, steps) = cost.map_or((f64::NAN, f64::NAN, f64::NAN), |(cost, steps)| {
-            (cost.draft.median() * 1e3, cost.verify.median() * 1e3, steps)
+        let none = || ["-"; 3].map(str::to_owned);
+        let [draft, verify, steps] = cost.map_or_else(none, |(cost, steps)| {
+            let millis = |samples: &Samples| format!("{:.3}", samples.median() * 1e3);
+            [millis(&cost.draft), millis(&cost.verify), format!("{steps:.2}")]
         });
         let verdict = if state.used() { state.verdict() } else { format!("not used: {}", state.verdict()) };
-        let _ = writeln!(text, "  {rows:>5}   {draft:>8.3}  {verify:>9.3}   {steps:>13.2}   {verdict}");
+        let _ = writeln!(text, "  {rows:>5}   {draft:>8}  {verify:>9}   {steps:>13}   {verdict}");
     }
 }

@@ -99,8 +99,8 @@ pub(super) fn compare(
 
 fn one(loaded: &Loaded, prompt: &Prompt, setting: &Setting, args: &ProveArgs) -> Result<Compared> {
     let models = loaded.models();
-    let width = args.speculation.draft_block_size;
-    let speculation = || width.map_or_else(|| loaded.adaptive(None), Speculation::Fixed);
+    let (width, confidence) = (args.speculation.draft_block_size, args.speculation.draft_confidence.into());
+    let speculation = || width.map_or_else(|| loaded.adaptive(None, confidence), Speculation::Fixed);
     let answer = |speculation| answer(models, loaded, prompt, setting, args.max_tokens, speculation);
     // Not counted: what is touched for the first time.
     let expected = answer(Speculation::Off)?.tokens;

@@ -27,8 +27,11 @@ struct View<'a> {
     accepted: usize,
     proposed_by_position: &'a [usize],
     accepted_by_position: &'a [usize],
+    confidence_used: bool,
+    rows_cut: usize,
     decline: Option<Decline>,
     decline_reason: Option<String>,
+    verdicts: BTreeMap<usize, String>,
     inexact: Option<String>,
     seed: Option<Seed>,
 }
@@ -54,8 +57,11 @@ impl Serialize for Report {
             accepted: self.accepted,
             proposed_by_position: &self.proposed_by_position,
             accepted_by_position: &self.accepted_by_position,
+            confidence_used: self.confidence_used,
+            rows_cut: self.rows_cut,
             decline: self.decline,
             decline_reason: self.decline.map(|decline| decline.to_string()),
+            verdicts: self.verdicts_in_words(),
             inexact: self.inexact.map(|refusal| refusal.to_string()),
             seed: self.seed,
         }
@@ -68,10 +74,23 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{Width, speculative::Phase};
+    use crate::{
+        Width,
+        exactness::{Difference, Place, Verdict, What},
+        speculative::Phase,
+    };
 
     #[test]
     fn clients_read_these_names() {
+        let width = |rows| Width::new(rows).unwrap_or(Width::ONE);
+        let what = What::LogitBytes { differing: 3, of: 4096 };
+        let difference = Difference { width: width(4), place: Place::WindowEdge, context: 511, what };
+        let verdict = |rows, difference| Verdict {
+            width: width(rows),
+            by_construction: false,
+            longest: Some(600),
+            difference,
+        };
         let mut report = Report {
             kind: Some(DraftKind::Block),
             family: Some("scripted"),
@@ -79,6 +98,7 @@ mod tests {
             emitted: 6,
             width: Width::new(4),
             decline: Some(Decline::DrafterFailed),
+            verdicts: vec![verdict(2, None), verdict(4, Some(difference))],
             seed: Some(Seed(7)),
             prefill_time: Duration::from_millis(250),
             decode_time: Duration::from_millis(500),

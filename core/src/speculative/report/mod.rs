@@ -10,7 +10,12 @@ use std::{collections::BTreeMap, time::Duration};
 pub use decline::Decline;
 pub use phase::{Phase, Phases};
 
-use crate::{Width, exactness::Refusal, family::DraftKind, sampling::Seed};
+use crate::{
+    Width,
+    exactness::{Refusal, Verdict},
+    family::DraftKind,
+    sampling::Seed,
+};
 
 /// Counters of one request. They agree with the emitted tokens and the state after every round.
 ///
@@ -42,8 +47,14 @@ pub struct Report {
     pub adaptive: bool,
     /// Rounds by width.
     pub widths: BTreeMap<usize, usize>,
+    /// Whether the drafter's confidence decided how many of its proposals were checked, in some round at least.
+    pub confidence_used: bool,
+    /// Rows that were left out by it.
+    pub rows_cut: usize,
     /// Why the request was served classically, if it was.
     pub decline: Option<Decline>,
+    /// What the exactness gate knows of the widths that the request may use; empty without a gate.
+    pub verdicts: Vec<Verdict>,
     /// What `--allow-inexact` passed over, if a block ran of a width that is not known to be exact.
     pub inexact: Option<Refusal>,
     /// The seed.
@@ -71,6 +82,11 @@ impl Report {
     /// Seconds of a round, on average: decode time / rounds.
     pub fn round_seconds(&self) -> f64 {
         if self.rounds == 0 { 0.0 } else { self.decode_time.as_secs_f64() / self.rounds as f64 }
+    }
+
+    /// The verdicts in words, by width, as `mlxcel doctor` says them.
+    pub fn verdicts_in_words(&self) -> BTreeMap<usize, String> {
+        self.verdicts.iter().map(|verdict| (verdict.width.rows(), verdict.to_string())).collect()
     }
 
     fn after_first(&self) -> f64 {

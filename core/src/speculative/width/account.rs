@@ -13,10 +13,10 @@ const CAP: f64 = 6.0;
 /// How far a trial that is under way may overdraw the account, and how far it can be overdrawn at all.
 const CREDIT: f64 = 0.5;
 const FLOOR: f64 = -0.5;
-/// How often the price of a trial doubles.
-const DOUBLINGS: u32 = 1;
+/// By what the price of a trial grows after two in a row that failed.
+const DEARER: f64 = 1.4;
 /// What a new request may spend at once after failed trials, besides catching up.
-const CARRIED: f64 = 0.6;
+const CARRIED: f64 = 0.5;
 
 /// An account in classic rounds (the time of a token without speculation). Every token earns a little. Rounds that gave
 /// fewer tokens than classic decoding in the same time are paid from it, and those that gave more are paid into it; when it
@@ -76,9 +76,9 @@ impl Account {
     /// Whether a trial instead of classic rounds can be paid, with `later` tokens yet to be emitted. One that is under way
     /// may go on a little longer.
     pub(crate) fn affords(&self, price: Price, later: f64, under_way: bool) -> bool {
-        let doublings = if under_way { 0 } else { self.failures.saturating_sub(1).min(DOUBLINGS) };
+        let dearer = if under_way || self.failures < 2 { 1.0 } else { DEARER };
         let credit = if under_way { CREDIT } else { 0.0 };
-        let wanted = price.round.max(0.1) * f64::from(1 << doublings) + price.catch_up;
+        let wanted = dearer * price.round.max(0.1) + price.catch_up;
         wanted.min(CAP) <= self.balance + INTEREST * later + credit
     }
 

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     account::Account,
+    confidence::Calibration,
     curve::{Cost, Curve, Learned, Slope},
     survival::Survival,
 };
@@ -26,6 +27,7 @@ pub struct Evidence {
     pub(crate) draft: Curve,
     pub(crate) survival: Survival,
     pub(crate) account: Account,
+    pub(crate) confidence: Calibration,
     /// Seconds of observing a row, when many come together.
     observe: Option<f64>,
     /// Seconds of a prompt's row in the target.
@@ -43,6 +45,9 @@ pub(crate) struct Kept {
     account: Account,
     observe: Option<f64>,
     classic_rounds: usize,
+    /// Absent from files of earlier versions.
+    #[serde(default)]
+    confidence: Calibration,
 }
 
 impl Default for Evidence {
@@ -52,6 +57,7 @@ impl Default for Evidence {
             draft: Curve::new(DRAFT),
             survival: Survival::default(),
             account: Account::default(),
+            confidence: Calibration::default(),
             observe: None,
             prefill: None,
             classic_rounds: 0,
@@ -120,6 +126,7 @@ impl Evidence {
             account: self.account,
             observe: self.observe,
             classic_rounds: self.classic_rounds,
+            confidence: self.confidence.clone(),
         }
     }
 
@@ -132,6 +139,7 @@ impl Evidence {
         if !verify.is_measured() || !kept.survival.is_sound() || !kept.account.is_sound() {
             return Self::default();
         }
+        let confidence = Some(kept.confidence).filter(Calibration::is_sound).unwrap_or_default();
         let observe = kept.observe.filter(|seconds| seconds.is_finite() && *seconds > 0.0);
         let (survival, account, classic_rounds) = (kept.survival, kept.account, kept.classic_rounds);
         let mut evidence = Self {
@@ -139,6 +147,7 @@ impl Evidence {
             draft: curve(DRAFT, kept.draft),
             survival,
             account,
+            confidence,
             observe,
             prefill: None,
             classic_rounds,

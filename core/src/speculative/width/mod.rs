@@ -9,6 +9,8 @@
 //! | `survival` | expected tokens: how far proposals survive, one estimate by position for all widths |
 //! | `curve` | seconds: the target by rows and the drafter by proposals, through the machine's present speed |
 //! | `account` | what trying out may cost |
+//! | `confidence` | what a drafter's confidence is worth |
+//! | `cut` | a block loses the rows that its drafter is not sure enough of |
 //! | `policy` | the choice: the best rate, and trials where two rates lie within the error |
 //! | `evidence` | what the requests of a pair share |
 //! | `store` | what outlives the program |
@@ -18,7 +20,9 @@
 //! No clock is read in here: times are handed in, so the same times give the same widths.
 
 mod account;
+mod confidence;
 mod curve;
+mod cut;
 mod evidence;
 mod policy;
 mod set;
@@ -27,6 +31,7 @@ mod store;
 mod survival;
 mod together;
 
+pub use cut::ConfidenceUse;
 pub use evidence::{Evidence, SharedEvidence};
 pub use policy::{Outcome, Situation, WidthPolicy};
 pub use set::WidthSet;

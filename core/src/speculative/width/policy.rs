@@ -4,7 +4,8 @@ use super::{
     Evidence, SharedEvidence, WidthSet,
     account::Price,
     curve::Cost,
-    survival::{Chance, Survival, expected_tokens},
+    cut::{ConfidenceUse, Cutter},
+    survival::{Chance, Survival, expected_tokens, freshness},
 };
 use crate::Width;
 
@@ -32,6 +33,8 @@ pub struct WidthPolicy {
     widths: WidthSet,
     /// Acceptance in this request.
     survival: Survival,
+    /// How far acceptance in earlier requests, and in this one before it was parked, is believed.
+    trust: f64,
     /// The last round.
     last: Width,
     /// Whether the last round was a trial against parking.
@@ -42,6 +45,7 @@ pub struct WidthPolicy {
     unchecked: (usize, usize),
     /// Classic rounds still to come of such a check.
     checking: usize,
+    cutter: Cutter,
 }
 
 /// Where a request stands before a round.
@@ -62,7 +66,10 @@ pub struct Situation {
 pub struct Outcome {
     /// Rows of the block.
     pub width: Width,
-    /// Proposals accepted and emitted.
+    /// Proposals that the drafter was asked for.
+    pub drafted: usize,
+    /// Proposals that the target agreed with: those that were emitted, and of a block that was cut also the first one left
+    /// out, if it is the token that the last row gave.
     pub accepted: usize,
     /// Whether the next proposal was looked at and refused; false if all were accepted, or the answer ended before it.
     pub refused: bool,
@@ -96,12 +103,21 @@ impl WidthPolicy {
             evidence,
             widths,
             survival: Survival::default(),
+            trust: 1.0,
             last: Width::ONE,
             trial: false,
             parked: 0,
             unchecked: (0, CHECK_AFTER.0),
             checking: 0,
+            cutter: Cutter::default(),
         }
+    }
+
+    /// The policy with another use of the drafter's confidence.
+    #[must_use]
+    pub fn with_confidence(mut self, mode: ConfidenceUse) -> Self {
+        self.cutter.mode = mode;
+        self
     }
 
     /// Leaves out the widths that `keep` refuses.
@@ -123,14 +139,15 @@ impl WidthPolicy {
     pub fn choose(&mut self, at: &Situation) -> Width {
         let shared = self.evidence.clone();
         let mut evidence = shared.lock();
-        let (width, trial) = if self.widest() == Width::ONE {
-            (Width::ONE, false)
+        let (width, trial, rate) = if self.widest() == Width::ONE {
+            (Width::ONE, false, None)
         } else if self.checking > 0 {
             self.checking -= 1;
-            (Width::ONE, self.trial)
+            (Width::ONE, self.trial, None)
         } else {
             self.pick(&mut evidence, at)
         };
+        self.cutter.open(rate);
         self.unchecked.0 = if width > Width::ONE { self.unchecked.0 + 1 } else { 0 };
         if self.unchecked.0 >= self.unchecked.1 {
             // The first of them finds the caches of the wider rounds, and is not measured.
@@ -143,16 +160,31 @@ impl WidthPolicy {
             (Width::ONE, _) | (_, true) => {}
             _ => evidence.account.succeeded(),
         }
-        self.parked = if width == Width::ONE { self.parked + 1 } else { 0 };
+        self.goes_on(width);
         (self.last, self.trial) = (width, trial);
         width
     }
 
-    /// A width, and whether it is a trial against parking.
-    fn pick(&self, evidence: &mut Evidence, at: &Situation) -> (Width, bool) {
+    /// Counts classic rounds in a row. What was known before them counts less for good: a text that has turned would be
+    /// judged by what it was.
+    fn goes_on(&mut self, width: Width) {
+        if width == Width::ONE {
+            self.parked += 1;
+            return;
+        }
+        let parked = std::mem::take(&mut self.parked);
+        // A look at classic decoding is no park.
+        if parked > SETTLED.0 {
+            self.survival.fade(freshness(parked));
+            self.trust *= freshness(parked);
+        }
+    }
+
+    /// A width, whether it is a trial against parking, and the rate that its rows must beat if it is none.
+    fn pick(&self, evidence: &mut Evidence, at: &Situation) -> (Width, bool, Option<f64>) {
         let settled = self.parked > SETTLED.0 && !self.parked.is_multiple_of(SETTLED.1);
         if evidence.classic_rounds < CLASSIC_FIRST || at.room < 2 || settled {
-            return (Width::ONE, false);
+            return (Width::ONE, false, None);
         }
         let options = self.options(evidence, at.room);
         let classic = &options[0];
@@ -191,7 +223,7 @@ impl WidthPolicy {
                 .filter(within)
                 .filter(|option| evidence.account.affords(price(classic, option, catch_up), 0.0, under_way))
                 .max_by(|a, b| value(a).total_cmp(&value(b)));
-            return trial.map_or((Width::ONE, false), |option| (option.width, true));
+            return trial.map_or((Width::ONE, false, None), |option| (option.width, true, None));
         }
         let price = |option: &Candidate| rounds(option.seconds - option.tokens / best.rate());
         let trial = options
@@ -204,11 +236,11 @@ impl WidthPolicy {
             });
         match trial {
             Some(trial) => {
-                let (width, price) = (trial.width, price(trial));
+                let (width, price, rate) = (trial.width, price(trial), best.rate());
                 evidence.account.spend_spare(price);
-                (width, false)
+                (width, false, Some(rate))
             }
-            None => (best.width, false),
+            None => (best.width, false, Some(best.rate())),
         }
     }
 
@@ -242,12 +274,14 @@ impl WidthPolicy {
         let emitted = outcome.emitted as f64;
         let rows = outcome.width.rows();
         // The curve, not the time of this round: a disturbed round is not the width's fault.
-        let seconds = evidence.verify_seconds(rows) + evidence.draft_seconds(rows - 1);
+        let seconds = evidence.verify_seconds(rows) + evidence.draft_seconds(outcome.drafted);
         let rounds = seconds / evidence.classic();
         evidence.account.earn(emitted, rounds);
-        if outcome.width == Width::ONE {
+        if outcome.drafted == 0 {
             return;
         }
+        let chances = self.chances(&evidence);
+        self.cutter.settle(&mut evidence, &chances, outcome);
         self.survival.round(outcome.accepted, outcome.refused);
         evidence.survival.remember(outcome.accepted, outcome.refused);
         evidence.account.add(emitted - rounds);
@@ -277,8 +311,21 @@ impl WidthPolicy {
 
     /// Someone else chose the width of the next round, from the cost of a whole tick.
     pub fn chosen(&mut self, width: Width) {
-        self.parked = if width == Width::ONE { self.parked + 1 } else { 0 };
+        self.goes_on(width);
         (self.last, self.trial) = (width, false);
+        self.cutter.open(None);
+    }
+
+    /// Whether the drafter is to say how sure it is of the next round's proposals.
+    pub fn asks_confidence(&self) -> bool {
+        self.cutter.asks()
+    }
+
+    /// How many rows of a block of `whole` rows are checked, whose proposals the drafter gives these chances: a width of the
+    /// set that `may` run, or all. `None` if its confidence is not to decide.
+    pub fn cut(&mut self, whole: Width, confidence: &[f32], may: impl Fn(Width) -> bool) -> Option<Width> {
+        let widths = self.widths.iter().filter(|width| may(*width));
+        self.cutter.cut(&self.evidence.lock(), widths, whole, confidence)
     }
 
     /// The widths that may be used, up to the ceiling.
@@ -297,7 +344,7 @@ impl WidthPolicy {
     }
 
     fn chances(&self, evidence: &Evidence) -> Vec<Chance> {
-        self.survival.chances(&evidence.survival, self.widths.widest().proposals(), self.parked)
+        self.survival.chances(&evidence.survival, self.trust, self.widths.widest().proposals(), self.parked)
     }
 
     /// Seconds until the drafter has seen what it missed; what the last round left is part of a round's cost.

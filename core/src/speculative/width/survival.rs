@@ -62,11 +62,12 @@ impl Survival {
         self.reached.iter_mut().chain(&mut self.accepted).for_each(|count| *count *= factor);
     }
 
-    /// The chances of `positions` proposals, where `longer` is what earlier requests left, after `parked` classic rounds.
+    /// The chances of `positions` proposals, where `longer` is what earlier requests left, believed as far as `trust` (0 to 1)
+    /// says, after `parked` classic rounds.
     /// A position that was seldom reached is guessed from the one before it.
-    pub(crate) fn chances(&self, longer: &Self, positions: usize, parked: usize) -> Vec<Chance> {
-        let (mut before, mut trust) = (UNKNOWN, 1.0f64);
-        let fresh = (-(parked as f64) / STALE).exp2();
+    pub(crate) fn chances(&self, longer: &Self, trust: f64, positions: usize, parked: usize) -> Vec<Chance> {
+        let (mut before, mut trust) = (UNKNOWN, trust);
+        let fresh = freshness(parked);
         (0..positions)
             .map(|i| {
                 let (reached, accepted) = longer.at(i);
@@ -106,6 +107,11 @@ impl Survival {
             && pairs()
                 .all(|(reached, accepted)| reached.is_finite() && 0.0 <= *accepted && accepted <= reached)
     }
+}
+
+/// What knowledge is worth after `parked` classic rounds, during which the text went on unseen.
+pub(crate) fn freshness(parked: usize) -> f64 {
+    (-(parked as f64) / STALE).exp2()
 }
 
 /// How far what was remembered is believed beside what is seen now, each as (reached, accepted): 1 where they agree, towards
@@ -150,7 +156,7 @@ mod tests {
             // 3 of 4 rounds accept two, the others none.
             survival.round(if round % 4 == 0 { 0 } else { 2 }, true);
         }
-        let chances = survival.chances(&Survival::default(), 4, 0);
+        let chances = survival.chances(&Survival::default(), 1.0, 4, 0);
         assert!((chances[0].mean - 0.75).abs() < 0.05, "{chances:?}");
         assert!(chances[1].mean > 0.9 && chances[2].mean < 0.2, "{chances:?}");
         assert!(chances[3].variance > chances[0].variance, "nobody saw the fourth: {chances:?}");
@@ -161,14 +167,14 @@ mod tests {
         let mut survival = Survival::default();
         (0..300).for_each(|_| survival.round(3, false));
         (0..64).for_each(|_| survival.round(0, true));
-        assert!(survival.chances(&Survival::default(), 1, 0)[0].mean < 0.2);
+        assert!(survival.chances(&Survival::default(), 1.0, 1, 0)[0].mean < 0.2);
     }
 
     #[test]
     fn a_clipped_block_refuses_nothing() {
         let mut survival = Survival::default();
         (0..50).for_each(|_| survival.round(1, false));
-        assert!(survival.chances(&Survival::default(), 2, 0)[1].mean > 0.8, "guessed from the first");
+        assert!(survival.chances(&Survival::default(), 1.0, 2, 0)[1].mean > 0.8, "guessed from the first");
     }
 
     #[test]

@@ -54,7 +54,13 @@ mod tests {
         let eight = Width::new(8).unwrap_or(Width::ONE);
         let mut policy = WidthPolicy::new(shared.clone(), &WidthSet::up_to(eight), eight);
         for _ in 0..40 {
-            policy.round(&Outcome { width: eight, accepted, refused: accepted < 7, emitted: accepted + 1 });
+            policy.round(&Outcome {
+                width: eight,
+                drafted: 7,
+                accepted,
+                refused: accepted < 7,
+                emitted: accepted + 1,
+            });
         }
         policy
     }

@@ -1,9 +1,11 @@
 //! A policy against a made-up machine: no models, no clock. The same seed gives the same run.
 
+mod foresight;
 mod recorded;
 #[cfg(test)]
 mod tests;
 
+pub use foresight::Foresight;
 pub use recorded::{acceptance, machines, pair};
 
 use super::{Outcome, SharedEvidence, Situation, WidthPolicy, WidthSet};
@@ -25,16 +27,23 @@ pub struct World {
     /// How much times scatter (standard deviation of ln time), how many rounds in a thousand take five times as long, and
     /// by how much slow phases of the machine are slower.
     pub noise: (f64, u64, f64),
+    /// What the drafter says of its proposals.
+    pub foresight: Foresight,
 }
 
 impl World {
     /// Time of a round of `rows` rows, without noise.
     pub fn round_time(&self, rows: usize) -> f64 {
-        let draft = if rows > 1 { self.draft.0 + self.draft.1 * (rows - 1) as f64 } else { 0.0 };
-        self.verify_time(rows) + draft
+        self.verify_time(rows) + self.draft_time(rows - 1)
     }
 
-    fn verify_time(&self, rows: usize) -> f64 {
+    /// Time of the drafter for `proposals`, without noise.
+    pub fn draft_time(&self, proposals: usize) -> f64 {
+        if proposals == 0 { 0.0 } else { self.draft.0 + self.draft.1 * proposals as f64 }
+    }
+
+    /// Time of the target for `rows` rows, without noise.
+    pub fn verify_time(&self, rows: usize) -> f64 {
         let after = self.verify.iter().position(|(at, _)| *at >= rows).unwrap_or(self.verify.len() - 1);
         let (to, high) = self.verify[after];
         let (from, low) = self.verify[after.saturating_sub(1)];
@@ -100,9 +109,22 @@ pub fn request(
     end: End,
     seed: u64,
 ) -> Vec<Round> {
+    let policy = WidthPolicy::new(evidence.clone(), widths, widths.widest());
+    request_by(policy, world, drift, prompt, end, seed)
+}
+
+/// The same, with a policy of choice.
+pub fn request_by(
+    mut policy: WidthPolicy,
+    world: &World,
+    drift: Option<(usize, &World)>,
+    prompt: usize,
+    end: End,
+    seed: u64,
+) -> Vec<Round> {
+    let evidence = policy.evidence().clone();
     let mut random = Random(seed);
     let mut machine = Machine { slow: false };
-    let mut policy = WidthPolicy::new(evidence.clone(), widths, widths.widest());
     let budget = match end {
         End::Tokens(tokens) => tokens,
         End::Rounds(_) => 1 << 20,
@@ -120,7 +142,7 @@ pub fn request(
         let at = Situation { room: budget - emitted, remaining: budget - emitted, emitted, backlog };
         keeping = keeping && !policy.is_hopeless(&at);
         let width = if keeping { policy.choose(&at) } else { Width::ONE };
-        let rows = width.rows();
+        let drafted = width.proposals();
         let mut time = 0.0;
         let mut observing = 0.0;
         if width > Width::ONE && backlog > 0 {
@@ -134,21 +156,28 @@ pub fn request(
             }
             backlog = 0;
         }
-        let accepted = (0..rows - 1).take_while(|&i| random.uniform() < world.chance(i)).count();
-        let outcome = Outcome { width, accepted, refused: accepted < rows - 1, emitted: accepted + 1 };
+        let (chances, confidence) = world.foresight.draw(&mut random, drafted, |i| world.chance(i));
+        let whole = width;
+        let width = policy.cut(whole, &confidence, |_| true).unwrap_or(whole);
+        let rows = width.rows();
+        let right = chances.iter().take_while(|chance| random.uniform() < **chance).count();
+        // The last row of a block that was cut tells of the first proposal that was left out.
+        let looked_at = if width < whole { rows } else { rows - 1 };
+        let (accepted, tokens) = (right.min(looked_at), right.min(rows - 1) + 1);
+        let outcome = Outcome { width, drafted, accepted, refused: accepted < looked_at, emitted: tokens };
         let noise = machine.noise(world, &mut random);
-        let draft = world.round_time(rows) - world.verify_time(rows) + observing;
+        let draft = world.draft_time(drafted) + observing;
         {
             let mut evidence = evidence.lock();
             evidence.verified(rows, TICK * world.verify_time(rows) * noise);
-            if rows > 1 {
-                evidence.drafted(rows - 1, TICK * draft * noise);
+            if drafted > 0 {
+                evidence.drafted(drafted, TICK * draft * noise);
             }
         }
         policy.round(&outcome);
         emitted += outcome.emitted;
         backlog += outcome.emitted;
-        time += world.round_time(rows) + observing;
+        time += world.verify_time(rows) + draft;
         rounds.push(Round { width, emitted: outcome.emitted, time });
     }
     rounds

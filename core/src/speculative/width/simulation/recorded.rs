@@ -1,6 +1,6 @@
 //! Workloads from measured figures: acceptance of the trained pairs, costs of machines.
 
-use super::World;
+use super::{Foresight, World};
 
 /// Acceptance: its name, and the chance of each proposal when all before it were accepted, for positions 1–3, 4–7 and from 8
 /// on. From tokens per round at widths 4, 8 and 16 (docs/benchmarks.md), where one chance for each stretch gives them.
@@ -58,5 +58,6 @@ pub fn pair(machine: &str, acceptance: &str) -> Option<World> {
         draft: (*draft, 0.01),
         prompt_row: (0.2, *observe),
         noise: (0.1, 10, 1.5),
+        foresight: Foresight::None,
     })
 }
