@@ -85,7 +85,7 @@ impl Drafting {
                 !matches!(gate.check(width, 0), Err(Refusal::Differs(_) | Refusal::NotProbed { .. }))
             });
             let (room, backlog) = (request.max_tokens, request.prompt.len());
-            if policy.is_hopeless(&Situation { room, remaining: room, emitted: 0, backlog }) {
+            if policy.declines(&Situation { room, remaining: room, emitted: 0, backlog }) {
                 return Ok(Err(Decline::NotWorthwhile));
             }
         }

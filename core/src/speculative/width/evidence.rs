@@ -20,6 +20,10 @@ const UNKNOWN_DRAFT: f64 = 0.6;
 /// What observing a row is thought to cost before it was done, in prompt rows of the target.
 const UNKNOWN_OBSERVE: f64 = 0.05;
 
+/// Requests that are served classically from their start before what is known is forgotten. The trial that follows costs the
+/// account's start at most, so less than a thousandth of what so many requests of ten tokens take.
+const DECLINES: usize = 256;
+
 /// Costs and acceptance of a pair on a machine. All times are handed in, in seconds.
 #[derive(Clone, Debug)]
 pub struct Evidence {
@@ -34,6 +38,8 @@ pub struct Evidence {
     prefill: Option<f64>,
     /// Rounds of width 1 that were measured.
     pub(crate) classic_rounds: usize,
+    /// Requests that were declined since the last one that was let through.
+    declined: usize,
 }
 
 /// [`Evidence`] as it is kept in a file.
@@ -45,6 +51,8 @@ pub(crate) struct Kept {
     account: Account,
     observe: Option<f64>,
     classic_rounds: usize,
+    #[serde(default)]
+    declined: usize,
     /// Absent from files of earlier versions.
     #[serde(default)]
     confidence: Calibration,
@@ -61,6 +69,7 @@ impl Default for Evidence {
             observe: None,
             prefill: None,
             classic_rounds: 0,
+            declined: 0,
         }
     }
 }
@@ -118,6 +127,18 @@ impl Evidence {
         self.verify.cost(rows)
     }
 
+    /// A request is to be served classically, since nothing can pay in it. Nothing is learned from such requests, so after
+    /// many of them what is known is forgotten, and this one may try: what was learned in one bad hour must not hold for good.
+    /// Gives whether the request is declined.
+    pub(crate) fn declines(&mut self) -> bool {
+        self.declined += 1;
+        if self.declined <= DECLINES {
+            return true;
+        }
+        *self = Self::default();
+        false
+    }
+
     pub(crate) fn kept(&self) -> Kept {
         Kept {
             verify: self.verify.learned(),
@@ -126,6 +147,7 @@ impl Evidence {
             account: self.account,
             observe: self.observe,
             classic_rounds: self.classic_rounds,
+            declined: self.declined,
             confidence: self.confidence.clone(),
         }
     }
@@ -151,6 +173,7 @@ impl Evidence {
             observe,
             prefill: None,
             classic_rounds,
+            declined: kept.declined,
         };
         evidence.draft.assume(UNKNOWN_DRAFT * evidence.classic());
         evidence

@@ -268,6 +268,12 @@ impl WidthPolicy {
         })
     }
 
+    /// Whether a request that begins is to be served classically from its start. Counts such requests: once in a while one
+    /// is let through, so that what is known cannot grow stale.
+    pub fn declines(&self, at: &Situation) -> bool {
+        self.is_hopeless(at) && self.evidence.lock().declines()
+    }
+
     /// Takes the outcome of a round. Its times go to the evidence: [`Evidence::verified`], [`Evidence::drafted`].
     pub fn round(&mut self, outcome: &Outcome) {
         let mut evidence = self.evidence.lock();

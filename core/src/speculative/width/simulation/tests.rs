@@ -103,6 +103,30 @@ fn a_text_that_was_hopeless_is_won_back() {
     }
 }
 
+/// What was learned in a bad hour declines short requests, which teach nothing. One of many is let through, and finds out.
+#[test]
+fn short_requests_are_not_declined_for_good() {
+    let good = world("gpu new", "code");
+    let dear = good.verify.iter().map(|&(rows, time)| (rows, if rows == 1 { time } else { 8.0 * time }));
+    let bad = World { verify: dear.collect(), draft: (8.0, 1.0), ..good.clone() };
+    let evidence = SharedEvidence::default();
+    for seed in 0..20 {
+        request(&bad, None, &evidence, &widths(), PROMPT, End::Tokens(256), seed);
+    }
+    let begins = |seed| {
+        let policy = WidthPolicy::new(evidence.clone(), &widths(), widths().widest());
+        let at = Situation { room: 24, remaining: 24, emitted: 0, backlog: PROMPT };
+        let declined = policy.declines(&at);
+        if !declined {
+            request_by(policy, &good, None, PROMPT, End::Tokens(24), seed);
+        }
+        declined
+    };
+    assert!(begins(0), "the bad hour taught nothing");
+    let declined = (1..1000).filter(|seed| begins(*seed)).count();
+    assert!(declined < 300, "{declined} of 999 requests were declined");
+}
+
 #[test]
 fn where_speculation_loses_it_costs_little() {
     for (machine, acceptance) in
