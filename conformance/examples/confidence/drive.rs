@@ -12,6 +12,9 @@ use mlxcel_core::{
 /// Seconds of a classic round of the made-up machines: so many that what this machine needs does not show beside them.
 const TICK: f64 = 100.0;
 
+/// Rows that the drafter takes in at once.
+const PIECE: usize = 512;
+
 /// What happened in a round.
 pub(crate) struct Round {
     /// The drafter's chances.
@@ -39,16 +42,17 @@ pub(crate) fn drive(
                 sequence.prefilled(output)?;
             }
             Step::Observe => {
+                let mut took = 0.0;
                 if let Some(drafter) = models.drafter {
-                    let mut jobs = sequence.observe_jobs();
+                    let mut jobs = sequence.observe_jobs(PIECE)?;
                     let rows: usize = jobs.iter().map(|job| job.taps.rows()).sum();
                     drafter.observe(&mut jobs)?;
                     // What a round leaves to be observed is part of the drafter's time.
-                    observing =
-                        world.filter(|_| rows > 16).map_or(0.0, |world| world.prompt_row.1 * rows as f64);
+                    took = world.filter(|_| rows > 16).map_or(0.0, |world| world.prompt_row.1 * rows as f64);
                 }
                 sequence.observed();
-                sequence.spent(Phase::Observe, Duration::from_secs_f64(TICK * observing));
+                sequence.spent(Phase::Observe, Duration::from_secs_f64(TICK * took));
+                observing += took;
             }
             Step::Round => {
                 let mut round = round(models, &mut sequence, world)?;
