@@ -40,13 +40,6 @@ pub fn cuts_of(mut pair: Pair, seed: u64) -> Check {
             same_run(&found, &classic).at(&place)?;
             let used = (found.report.confidence_used, found.report.rows_cut > 0);
             ensure!(mode == ConfidenceUse::On || used == (false, false), "{place}: {used:?}");
-            eprintln!(
-                "{place}: {:?} {used:?} {}/{} acc {:?}",
-                found.report.widths,
-                found.report.rows_cut,
-                found.report.rounds,
-                found.report.accepted_by_position
-            );
             lost += found.report.rows_cut;
         }
     }

@@ -190,14 +190,16 @@ fn take(session: &mut Session, proposals: Result<Proposals, EngineError>, observ
 }
 
 /// Shows the drafter committed rows that it has not seen: of all sequences those of their last rounds, and of prompts and
-/// parked stretches no more than a chunk in all, the oldest request first, so that a long prompt holds nobody up for longer
-/// than its own forwards do. Gives the time for the rows of the last rounds.
+/// parked stretches no more than a chunk in all, the shortest first, so that a long prompt holds up nobody whose own is short. Gives the time for the rows of the last rounds.
 fn observe(tick: &Tick<'_>, running: &mut [Session]) -> Duration {
     let Some(drafter) = tick.models.drafter else { return Duration::ZERO };
     let most = drafter.spec().trained_width.rows();
     let (mut usual, mut pieces, mut left) = (Vec::new(), Vec::new(), CHUNK);
-    for session in running.iter_mut().filter(|session| session.wants(Step::Observe)) {
-        let rows = session.sequence.situation().backlog;
+    let waiting = running.iter_mut().filter(|session| session.wants(Step::Observe));
+    let mut waiting: Vec<_> =
+        waiting.map(|session| (session.sequence.situation().backlog, session)).collect();
+    waiting.sort_by_key(|(rows, _)| *rows);
+    for (rows, session) in waiting {
         if rows <= most {
             usual.push((session, rows));
         } else if left > 0 {

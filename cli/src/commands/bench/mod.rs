@@ -62,6 +62,12 @@ fn widths(args: &BenchArgs, drafter: Option<&dyn Drafter>) -> Vec<Width> {
 fn check_room(target: &dyn Target, widths: &[Width], args: &BenchArgs) -> Result<()> {
     let context = target.spec().context;
     let widest = widths.iter().map(|width| width.rows()).max().unwrap_or(1);
+    if args.context < widest {
+        bail!(
+            "--context is {}, and blocks of {widest} rows are made of its tokens: give at least as many",
+            args.context
+        )
+    }
     let wanted = [
         ("--context and the widest of --widths", args.context.saturating_add(widest)),
         ("--context and --tokens", args.context.saturating_add(args.tokens)),

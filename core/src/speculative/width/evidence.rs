@@ -135,8 +135,15 @@ impl Evidence {
         if self.declined <= DECLINES {
             return true;
         }
-        *self = Self::default();
+        // Times and what they led to; what is known of the drafter's proposals stays.
+        let Self { survival, confidence, .. } = std::mem::take(self);
+        (self.survival, self.confidence) = (survival, confidence);
         false
+    }
+
+    /// A request that may speculate began.
+    pub(crate) fn lets_through(&mut self) {
+        self.declined = 0;
     }
 
     pub(crate) fn kept(&self) -> Kept {

@@ -271,7 +271,17 @@ impl WidthPolicy {
     /// Whether a request that begins is to be served classically from its start. Counts such requests: once in a while one
     /// is let through, so that what is known cannot grow stale.
     pub fn declines(&self, at: &Situation) -> bool {
-        self.is_hopeless(at) && self.evidence.lock().declines()
+        if self.options(&self.evidence.lock(), at.room).len() == 1 {
+            // No block fits, whatever is known.
+            return true;
+        }
+        let hopeless = self.is_hopeless(at);
+        let mut evidence = self.evidence.lock();
+        if hopeless {
+            return evidence.declines();
+        }
+        evidence.lets_through();
+        false
     }
 
     /// Takes the outcome of a round. Its times go to the evidence: [`Evidence::verified`], [`Evidence::drafted`].

@@ -125,6 +125,13 @@ fn short_requests_are_not_declined_for_good() {
     assert!(begins(0), "the bad hour taught nothing");
     let declined = (1..1000).filter(|seed| begins(*seed)).count();
     assert!(declined < 300, "{declined} of 999 requests were declined");
+    // Requests that no block fits say nothing of what is known.
+    let known = evidence.lock().kept();
+    for _ in 0..1000 {
+        let policy = WidthPolicy::new(evidence.clone(), &widths(), widths().widest());
+        assert!(policy.declines(&Situation { room: 1, remaining: 1, emitted: 0, backlog: PROMPT }));
+    }
+    assert_eq!(evidence.lock().kept(), known);
 }
 
 #[test]
