@@ -9,7 +9,9 @@ use crate::TokenId;
 
 /// The text files of the target that the program carries inside.
 pub(crate) fn tracked_files() -> TextFiles<'static> {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../cli/demo/assets/lfm2/target");
+    // There is one pair, whatever its family.
+    let pairs = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../cli/demo/assets");
+    let folder = fs::read_dir(pairs).unwrap().next().unwrap().unwrap().path().join("target");
     TextFiles::load(|name| match fs::read(folder.join(name)) {
         Ok(bytes) => Ok(Some(Cow::Owned(bytes))),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
