@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use clap::Args;
+use clap::{Args, builder::FalseyValueParser};
 use mlxcel_core::speculative::width::{EvidenceStore, PairKey, SharedEvidence};
 
 /// Where it is kept.
@@ -19,7 +19,7 @@ pub(crate) struct EvidenceArgs {
     draft_evidence: Option<PathBuf>,
 
     /// Start without evidence of earlier runs, and keep none.
-    #[arg(long, env = "MLXCEL_NO_DRAFT_EVIDENCE")]
+    #[arg(long, env = "MLXCEL_NO_DRAFT_EVIDENCE", value_parser = FalseyValueParser::new())]
     no_draft_evidence: bool,
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, builder::FalseyValueParser};
 use mlxcel_core::{Width, family::DraftKind, nn::Executor};
 
 use crate::{
@@ -93,7 +93,7 @@ pub(crate) struct ServedModels {
     executor: Option<Executor>,
 
     /// Decode classically, one token at a time.
-    #[arg(long, env = "MLXCEL_NO_DRAFT", conflicts_with = "draft_block_size")]
+    #[arg(long, env = "MLXCEL_NO_DRAFT", value_parser = FalseyValueParser::new(), conflicts_with = "draft_block_size")]
     pub(crate) no_draft: bool,
 }
 

@@ -9,7 +9,6 @@ use super::{
 use crate::pairing::Misfit;
 
 const LAYERS: usize = 2;
-const RANK: usize = 8;
 /// Proposals; the verify block has the anchor in front.
 const BLOCK: usize = 7;
 
@@ -39,13 +38,23 @@ impl Shape {
         let mut config = self.config();
         config.as_object_mut().into_iter().for_each(|config| config.extend(backbone.config()));
         let mut weights = backbone.weights(seed, "", ["fc", "hidden_norm"]);
-        weights.table("markov_head.markov_w1", self.vocab, RANK, 1.0);
-        weights.matrix("markov_head.markov_w2", self.vocab, RANK, 0.5);
+        let rank = self.rank();
+        weights.table("markov_head.markov_w1", self.vocab, rank, 1.0);
+        weights.matrix("markov_head.markov_w2", self.vocab, rank, 0.5);
         if self.confidence {
-            weights.dense("confidence_head.proj.weight", &[1, self.hidden + RANK], 0.0, 0.1);
+            weights.table("confidence_head.proj", 1, self.hidden + rank, 0.1);
             weights.bias("confidence_head.proj", 1);
         }
         RandomModel { config, tensors: weights.finish() }
+    }
+
+    /// A whole number of groups where there are any, so that no matrix of the heads stays dense.
+    fn rank(&self) -> usize {
+        match self.packed {
+            Packed::No | Packed::Half => 8,
+            Packed::Affine { group, .. } => group,
+            Packed::Micro(_) => 32,
+        }
     }
 
     fn config(&self) -> Value {
@@ -58,7 +67,7 @@ impl Shape {
             "rope_theta": 10000.0,
             "rope_is_neox_style": self.neox,
             "block_size": BLOCK,
-            "markov_rank": RANK,
+            "markov_rank": self.rank(),
             "markov_head_type": "vanilla",
             "enable_confidence_head": self.confidence,
             "dflash_config": {

@@ -16,7 +16,7 @@ use mlxcel_core::{
         Draft, Drafter, DrafterContext, DrafterSpec, Observe, Output, Proposals, Segment, Target, TargetSpec,
     },
     nn::{Embedding, Linear},
-    speculative::{Decline, Report},
+    speculative::{Decline, Report, width::SharedEvidence},
     state::SequenceState,
 };
 
@@ -90,6 +90,36 @@ fn a_long_prompt_is_observed_in_pieces_and_whole() {
         places.windows(2).all(|pair| pair[1] > pair[0] + 1),
         "the other one has no round between: {places:?}"
     );
+}
+
+/// With widths that are chosen, the reader of a long prompt's answer need not wait until the drafter has seen all of it.
+#[test]
+fn an_answer_goes_on_while_the_drafter_is_shown_its_prompt() {
+    let calls = Calls::default();
+    let recorded = Recorded { inner: drafter(), calls: Arc::clone(&calls) };
+    let served = Served::start(Limits::default(), target(), Box::new(recorded));
+    // As known before the first round: blocks cost no more than a row, and showing costs next to nothing.
+    let evidence = SharedEvidence::default();
+    for rows in [1, 2, 4, 8, 16].repeat(20) {
+        let mut evidence = evidence.lock();
+        evidence.verified(rows, 1.0);
+        evidence.drafted(rows.max(2) - 1, 0.001);
+        evidence.observed(512, 0.001);
+    }
+    let ask = Ask::greedy(&prompt(3, 1800), 40);
+    let mut events = served.submit_adaptive(&ask, &evidence);
+    let mut first = None;
+    let mut tokens = Vec::new();
+    while let Some(event) = events.blocking_recv() {
+        if let Event::Tokens { decisions, round } = event {
+            first = first.or(round);
+            tokens.extend(decisions.iter().map(|decision| decision.token));
+        }
+    }
+    served.end();
+    assert_eq!(tokens, alone(&ask).tokens);
+    assert_eq!(first.map(|round| round.width), Some(1), "its first round waited for the drafter");
+    assert_eq!(calls.lock().unwrap().first(), Some(&vec![(0, CHUNK)]));
 }
 
 #[test]

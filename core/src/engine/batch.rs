@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::{EngineError, Observer, RoundInfo, guard::guarded, session::Session, widths};
 use crate::{
-    Error, Result,
+    Error, Result, Width,
     family::{Draft, Drafter, Output, Proposals, forward, forward_one},
     nn::Tensor,
     speculative::{CHUNK, Models, Phase, Seen, Step},
@@ -190,11 +190,13 @@ fn take(session: &mut Session, proposals: Result<Proposals, EngineError>, observ
 }
 
 /// Shows the drafter committed rows that it has not seen: of all sequences those of their last rounds, and of prompts and
-/// parked stretches no more than a chunk in all, the shortest first, so that a long prompt holds up nobody whose own is short. Gives the time for the rows of the last rounds.
+/// parked stretches no more than a chunk in all, the shortest first, so that a long prompt holds up nobody whose own is
+/// short. Who is not through goes on with a classic round, if its widths are chosen: its reader does not wait for the
+/// drafter. Gives the time for the rows of the last rounds.
 fn observe(tick: &Tick<'_>, running: &mut [Session]) -> Duration {
     let Some(drafter) = tick.models.drafter else { return Duration::ZERO };
     let most = drafter.spec().trained_width.rows();
-    let (mut usual, mut pieces, mut left) = (Vec::new(), Vec::new(), CHUNK);
+    let (mut usual, mut pieces, mut later, mut left) = (Vec::new(), Vec::new(), Vec::new(), CHUNK);
     let waiting = running.iter_mut().filter(|session| session.wants(Step::Observe));
     let mut waiting: Vec<_> =
         waiting.map(|session| (session.sequence.situation().backlog, session)).collect();
@@ -206,9 +208,15 @@ fn observe(tick: &Tick<'_>, running: &mut [Session]) -> Duration {
             let piece = rows.min(left);
             left -= piece;
             pieces.push((session, piece));
+        } else {
+            later.push(session);
         }
     }
     show(drafter, &mut pieces);
+    let shown = pieces.into_iter().map(|(session, _)| session);
+    for session in shown.chain(later).filter(|session| session.wants(Step::Observe)) {
+        session.sequence.set_next_width(Width::ONE);
+    }
     show(drafter, &mut usual)
 }
 

@@ -21,9 +21,9 @@ pub(super) fn choose(running: &mut [Session]) {
     sessions.retain(|session| session.sequence.policy().is_some());
     let widths = {
         let policies: Vec<_> = sessions.iter().filter_map(|session| session.sequence.policy()).collect();
-        let rooms: Vec<_> = sessions.iter().map(|session| session.sequence.situation().room).collect();
+        let at: Vec<_> = sessions.iter().map(|session| session.sequence.situation()).collect();
         let Some(evidence) = policies.first().map(|policy| policy.evidence()) else { return };
-        choose_together(&evidence.lock(), &policies, &rooms)
+        choose_together(&evidence.lock(), &policies, &at)
     };
     for (session, width) in sessions.into_iter().zip(widths) {
         session.sequence.set_next_width(width);

@@ -1,7 +1,7 @@
 //! DSpark: every row of the block proposes, and a Markov head chains the proposals (spec 5.3).
 
 use mlxcel_core::{
-    Error, Result, Width,
+    Error, Result, TokenId, Width,
     checkpoint::{Checkpoint, Config as Json},
     family::{
         Bound, Draft, Drafter, DrafterContext, DrafterFamily, DrafterSpec, Observe, Proposals, check_pairing,
@@ -158,7 +158,9 @@ impl ConfidenceHead {
         }
         let with_markov = json.bool_or("confidence_head_with_markov", true)?;
         let input = if with_markov { hidden + rank } else { hidden };
-        let weights = loader.checkpoint().array_f32("confidence_head.proj.weight", &[1, input])?;
+        // A table of one row: stored as any matrix may be, codes of few bits included.
+        let proj = Embedding::load(loader, "confidence_head.proj", 1, input)?;
+        let weights = proj.lookup(&[TokenId(0)])?.to_host()?.into_owned();
         let bias = loader.vector("confidence_head.proj.bias", 1)?[0];
         Ok(Some(Self { weights, bias }))
     }

@@ -160,7 +160,6 @@ impl WidthPolicy {
             (Width::ONE, _) | (_, true) => {}
             _ => evidence.account.succeeded(),
         }
-        self.goes_on(width);
         (self.last, self.trial) = (width, trial);
         width
     }
@@ -189,11 +188,7 @@ impl WidthPolicy {
         let options = self.options(evidence, at.room);
         let classic = &options[0];
         let catch_up = self.catch_up(evidence, at);
-        let horizon = at.remaining.min(HORIZON.max(at.emitted)) as f64;
-        let pays = |option: &&Candidate| {
-            let gain = horizon * (1.0 / classic.rate() - 1.0 / option.rate());
-            option.width == Width::ONE || gain > 1.5 * catch_up
-        };
+        let pays = |option: &&Candidate| pays(classic, option, catch_up, at);
         let chances = self.chances(evidence);
         // A gain that may be none is a trial too: it ends when the account is empty.
         let sure = |option: &&Candidate| {
@@ -286,6 +281,7 @@ impl WidthPolicy {
 
     /// Takes the outcome of a round. Its times go to the evidence: [`Evidence::verified`], [`Evidence::drafted`].
     pub fn round(&mut self, outcome: &Outcome) {
+        self.goes_on(outcome.width);
         let mut evidence = self.evidence.lock();
         let emitted = outcome.emitted as f64;
         let rows = outcome.width.rows();
@@ -327,7 +323,6 @@ impl WidthPolicy {
 
     /// Someone else chose the width of the next round, from the cost of a whole tick.
     pub fn chosen(&mut self, width: Width) {
-        self.goes_on(width);
         (self.last, self.trial) = (width, false);
         self.cutter.open(None);
     }
@@ -354,9 +349,13 @@ impl WidthPolicy {
         expected_tokens(&self.chances(&self.evidence.lock()), width.rows()).0
     }
 
-    /// The widths that `room` leaves, ascending from 1, with the tokens expected of each.
-    pub(super) fn tokens_by_width(&self, evidence: &Evidence, room: usize) -> Vec<(Width, f64)> {
-        self.options(evidence, room).into_iter().map(|option| (option.width, option.tokens)).collect()
+    /// The widths that a round may have, ascending from 1, with the tokens expected of each: only 1 if the rest of the
+    /// answer does not make up for what the drafter would have to be shown first.
+    pub(super) fn tokens_by_width(&self, evidence: &Evidence, at: &Situation) -> Vec<(Width, f64)> {
+        let options = self.options(evidence, at.room);
+        let (classic, catch_up) = (&options[0], self.catch_up(evidence, at));
+        let worth = |option: &&Candidate| catch_up == 0.0 || pays(classic, option, catch_up, at);
+        options.iter().filter(worth).map(|option| (option.width, option.tokens)).collect()
     }
 
     fn chances(&self, evidence: &Evidence) -> Vec<Chance> {
@@ -386,6 +385,13 @@ impl WidthPolicy {
         })
         .collect()
     }
+}
+
+/// Whether what the answer gains with blocks of `option` makes up for showing the drafter what it missed.
+fn pays(classic: &Candidate, option: &Candidate, catch_up: f64, at: &Situation) -> bool {
+    let horizon = at.remaining.min(HORIZON.max(at.emitted)) as f64;
+    let gain = horizon * (1.0 / classic.rate() - 1.0 / option.rate());
+    option.width == Width::ONE || gain > 1.5 * catch_up
 }
 
 /// What a round of `option` instead of classic rounds costs, in classic rounds.

@@ -1,16 +1,16 @@
 //! Widths of all sequences of a tick together.
 
-use super::{Evidence, WidthPolicy};
+use super::{Evidence, Situation, WidthPolicy};
 use crate::Width;
 
-/// The widths with which one forward over the blocks of all sequences gives the most tokens per second. `rooms` says how many
-/// rows each may have. The time of a tick is the target's for all rows together, and the drafter's for each sequence.
+/// The widths with which one forward over the blocks of all sequences gives the most tokens per second. `at` says where
+/// each stands. The time of a tick is the target's for all rows together, and the drafter's for each sequence.
 ///
 /// Starts from the same width for all, then changes one sequence at a time as long as that helps: alone, a wider block seldom
 /// pays for the step to a costlier product, together they may.
-pub fn choose_together(evidence: &Evidence, policies: &[&WidthPolicy], rooms: &[usize]) -> Vec<Width> {
+pub fn choose_together(evidence: &Evidence, policies: &[&WidthPolicy], at: &[Situation]) -> Vec<Width> {
     let tables: Vec<Vec<(Width, f64)>> =
-        policies.iter().zip(rooms).map(|(policy, room)| policy.tokens_by_width(evidence, *room)).collect();
+        policies.iter().zip(at).map(|(policy, at)| policy.tokens_by_width(evidence, at)).collect();
     let rate = |chosen: &[usize]| {
         let (mut rows, mut tokens, mut seconds) = (0, 0.0, 0.0);
         for (table, &index) in tables.iter().zip(chosen) {
@@ -75,12 +75,14 @@ mod tests {
         }
         let (good, bad) = (policy(&shared, 7), policy(&shared, 0));
         let evidence = shared.lock().clone();
-        let rows = |policies: &[&WidthPolicy], rooms: &[usize]| -> Vec<usize> {
-            choose_together(&evidence, policies, rooms).into_iter().map(Width::rows).collect()
+        let rows = |policies: &[&WidthPolicy], at: &[Situation]| -> Vec<usize> {
+            choose_together(&evidence, policies, at).into_iter().map(Width::rows).collect()
         };
-        assert_eq!(rows(&[&good, &bad], &[99, 99]), [8, 1]);
-        assert_eq!(rows(&[&bad, &bad], &[99, 99]), [1, 1]);
-        assert_eq!(rows(&[&good], &[3]), [3], "no more than there is room for");
+        let at = |room, backlog| Situation { room, remaining: room, emitted: 1, backlog };
+        assert_eq!(rows(&[&good, &bad], &[at(99, 0), at(99, 0)]), [8, 1]);
+        assert_eq!(rows(&[&bad, &bad], &[at(99, 0), at(99, 0)]), [1, 1]);
+        assert_eq!(rows(&[&good], &[at(3, 0)]), [3], "no more than there is room for");
+        assert_eq!(rows(&[&good, &good], &[at(99, 0), at(3, 5000)]), [8, 1], "two tokens pay for no prompt");
         assert_eq!(rows(&[], &[]), [0usize; 0]);
     }
 }
