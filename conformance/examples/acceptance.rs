@@ -12,6 +12,7 @@ use std::{collections::BTreeMap, path::Path, process::ExitCode};
 
 use conformance::{
     At as _, Check, Failure,
+    acceptance::Tally,
     exactness::same_run,
     load,
     pair::Pair,
@@ -53,24 +54,6 @@ fn main() -> ExitCode {
     }
 }
 
-/// What the rounds of some answers gave together.
-#[derive(Clone, Copy, Debug, Default)]
-struct Tally {
-    rounds: usize,
-    after_first: usize,
-}
-
-impl Tally {
-    fn add(&mut self, other: Self) {
-        self.rounds += other.rounds;
-        self.after_first += other.after_first;
-    }
-
-    fn tokens_per_round(self) -> f64 {
-        self.after_first as f64 / self.rounds as f64
-    }
-}
-
 fn measure(target: &Path, drafter: &Path, prompts: &Path, executor: Executor) -> Check {
     let (pair, text) = Pair::open_on(target, drafter, executor)?;
     let prompts = Prompt::read(&std::fs::read_to_string(prompts).at(prompts.display())?)?;
@@ -92,14 +75,9 @@ fn measure(target: &Path, drafter: &Path, prompts: &Path, executor: Executor) ->
                     different.push(format!("{} {mode} at width {width}: {failure}", prompt.id));
                 }
                 if mode == "greedy" {
-                    let after_first = speculative.decisions.len() - 1;
-                    let tally = Tally { rounds: speculative.rounds.len(), after_first };
-                    eprintln!(
-                        "{} width {width}: {} tokens, {} rounds",
-                        prompt.id,
-                        after_first + 1,
-                        tally.rounds
-                    );
+                    let tally = Tally::of(&speculative);
+                    let (id, tokens) = (&prompt.id, speculative.decisions.len());
+                    eprintln!("{id} width {width}: {tokens} tokens, {} rounds", tally.rounds);
                     for kind in [prompt.kind.as_str(), "all"] {
                         tallies.entry((*width, kind)).or_default().add(tally);
                     }

@@ -4,6 +4,7 @@
 //! must.
 
 pub mod abandon;
+pub mod acceptance;
 pub mod batch;
 pub mod bounds;
 pub mod breaches;
@@ -35,6 +36,7 @@ pub mod spelling;
 pub mod suite;
 pub mod suppressed;
 pub mod text;
+pub mod trained;
 
 pub use compare::{argmax, close, max_abs, mean_abs, same_bits};
 pub use failure::{At, Check, Failure, say};

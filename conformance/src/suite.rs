@@ -10,7 +10,8 @@ use mlxcel_core::{
 };
 
 use crate::{
-    At as _, Check, Failure, Scope, abandon, batch, bounds, breaches, clipping, cuts, drafting, ensure,
+    At as _, Check, Failure, Scope, abandon, acceptance, batch, bounds, breaches, clipping, cuts, drafting,
+    ensure,
     exactness::{self, block_equals_chain, same_as_classic, same_run},
     mixed,
     pair::Pair,
@@ -19,7 +20,8 @@ use crate::{
     rollback,
     rounds::{Ask, run, run_planned},
     say, sizes, suppressed,
-    text::Prompt,
+    text::{Prompt, Text},
+    trained::Trained,
 };
 
 /// Folders of further pairs to check: `target:drafter`, separated by spaces or commas.
@@ -33,8 +35,8 @@ pub struct Family {
     pub random: fn() -> Vec<RandomPair>,
     /// Drafter configs that must be refused.
     pub misfits: fn(&RandomPair) -> Vec<Misfit>,
-    /// The trained pair of the repository: folders of target and drafter, relative to its root.
-    pub trained: Option<[&'static str; 2]>,
+    /// The trained pair of the repository.
+    pub trained: Option<Trained>,
 }
 
 impl Family {
@@ -132,13 +134,13 @@ impl Family {
 
     /// The trained pair of the repository.
     pub fn trained(&self, scope: Scope) -> Check {
-        let Some(folders) = self.trained else {
+        let Some(trained) = &self.trained else {
             say("trained pair: not run, this family has none in the repository");
             return Ok(());
         };
-        let [target, drafter] =
-            folders.map(|folder| Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(folder));
-        on_folders(&target, &drafter, scope)
+        let (pair, text) = trained.open()?;
+        acceptance::reaches(&pair, &text, trained.tokens_per_round).at(&pair.name)?;
+        on_pair(pair, &text, scope)
     }
 
     /// Pairs named in [`CHECKPOINTS`], as far as they are of this family.
@@ -147,7 +149,8 @@ impl Family {
         let mut run = 0;
         for (target, drafter) in parse_pairs(&named)? {
             if self.claims(&target)? {
-                on_folders(&target, &drafter, scope)?;
+                let (pair, text) = Pair::open(&target, &drafter)?;
+                on_pair(pair, &text, scope)?;
                 run += 1;
             }
         }
@@ -179,8 +182,7 @@ fn parse_pairs(named: &str) -> Result<Vec<(PathBuf, PathBuf)>, Failure> {
 }
 
 /// Speculative = classic on prompts of every kind, block = chain, and rollback, on a pair with a tokenizer.
-pub fn on_folders(target: &Path, drafter: &Path, scope: Scope) -> Check {
-    let (pair, text) = Pair::open(target, drafter)?;
+pub fn on_pair(pair: Pair, text: &Text, scope: Scope) -> Check {
     let name = pair.name.clone();
     let prompts = Prompt::own()?;
     let trained = pair.drafter.spec().trained_width;
@@ -189,14 +191,18 @@ pub fn on_folders(target: &Path, drafter: &Path, scope: Scope) -> Check {
     for kind in ["code", "docs", "chat"] {
         let prompts: Vec<_> = prompts.iter().filter(|prompt| prompt.kind == kind).collect();
         for prompt in scope.take(&format!("{name}: {kind} prompts"), &prompts, 2) {
-            ids.push((prompt.id.as_str(), text.ids(prompt)?));
+            ids.push((prompt.id.clone(), text.ids(prompt)?));
         }
     }
+    // The quick set decodes long prompts greedily only.
+    let short = ids.len();
+    ids.extend(long_prompts(text, &prompts)?);
     let settings = exactness::settings();
     let settings = scope.take(&format!("{name}: settings"), &settings, 3);
     let tokens = if scope == Scope::Full { 64 } else { 24 };
-    for (id, prompt) in &ids {
-        for (i, sampling) in settings.iter().enumerate() {
+    for (at, (id, prompt)) in ids.iter().enumerate() {
+        let most = if scope == Scope::Full || at < short { settings.len() } else { 1 };
+        for (i, sampling) in settings[..most].iter().enumerate() {
             let ask =
                 Ask { sampling: sampling.clone(), eos: text.eos.clone(), ..Ask::greedy(prompt, tokens) };
             same_as_classic(pair.models(), &ask, &widths).at(format_args!("{name}: {id}, settings {i}"))?;
@@ -210,8 +216,23 @@ pub fn on_folders(target: &Path, drafter: &Path, scope: Scope) -> Check {
     batch::mixed(pair.target.as_ref(), &prompt).at(&name)
 }
 
+/// Prompts cut from all those of code in a row: one whose answer crosses the edge of a window of 256 rows, and one that
+/// crossed it and the end of a prefill chunk before.
+fn long_prompts(text: &Text, prompts: &[Prompt]) -> Result<Vec<(String, Vec<TokenId>)>, Failure> {
+    let mut all = Vec::new();
+    for prompt in prompts.iter().filter(|prompt| prompt.kind == "code") {
+        all.extend(text.ids(prompt)?);
+    }
+    let cut = |len: usize| Some((format!("{len} tokens of code"), all.get(..len)?.to_vec()));
+    [250, 540]
+        .map(cut)
+        .into_iter()
+        .collect::<Option<_>>()
+        .ok_or_else(|| Failure::Fixture(format!("all prompts of code have {} tokens", all.len())))
+}
+
 /// A prompt, and a block of the tokens of another one.
-fn text_block(ids: &[(&str, Vec<TokenId>)], width: Width) -> Result<(Vec<TokenId>, Vec<TokenId>), Failure> {
+fn text_block(ids: &[(String, Vec<TokenId>)], width: Width) -> Result<(Vec<TokenId>, Vec<TokenId>), Failure> {
     match ids {
         [(_, first), (_, second), ..] if second.len() >= width.rows() => {
             Ok((first.clone(), second[..width.rows()].to_vec()))

@@ -16,7 +16,7 @@ conformance::suite!(lfm2 {
     model_types: &["lfm2"],
     random: conformance::random::lfm2::pairs,
     misfits: |pair| conformance::random::dspark::misfits(&pair.drafter.config),
-    trained: Some(["cli/demo/assets/lfm2/target", "cli/demo/assets/lfm2/drafter"]),
+    trained: Some(conformance::trained::LFM2),
 });
 
 /// Numbers that the operators cannot run are refused by name, before a kernel could panic on them.

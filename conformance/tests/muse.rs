@@ -35,7 +35,7 @@ conformance::suite!(muse {
     model_types: &["muse_glimmer", "muse_glimmer_text"],
     random: conformance::random::muse::pairs,
     misfits: |pair| conformance::random::assistant::misfits(&pair.drafter.config),
-    trained: None,
+    trained: Some(conformance::trained::MUSE_GLIMMER),
 });
 
 fn holds(check: impl FnOnce() -> Check) {

@@ -5,7 +5,7 @@
 use std::ops::ControlFlow;
 
 use conformance::{
-    Check, Failure, batch, bounds, clipping, cuts, drafting,
+    Check, Failure, acceptance, batch, bounds, clipping, cuts, drafting,
     exactness::{block_equals_chain, same_as_classic, same_run},
     load,
     pair::Pair,
@@ -13,7 +13,7 @@ use conformance::{
     plants::{DrafterDefect, PlantedDrafter, PlantedTarget, TargetDefect},
     random, rollback,
     rounds::{Ask, Run, counters, run},
-    sizes,
+    sizes, trained,
 };
 use mlxcel_core::{
     TokenId, Width,
@@ -23,6 +23,8 @@ use mlxcel_core::{
 };
 use mlxcel_dflash as _;
 use mlxcel_lfm2 as _;
+use mlxcel_muse as _;
+use mlxcel_qwen as _;
 
 fn widths() -> Vec<Width> {
     (1..=8).filter_map(Width::new).collect()
@@ -187,6 +189,17 @@ fn rows_that_the_drafter_takes_twice_are_seen() {
     let pair = drafter(DrafterDefect::ObservesTwice);
     let result = same_as_classic(pair.models(), &Ask::greedy(&tokens(1, 6), 8), &widths());
     fails(result, "1 rows wait behind 10, expected up to 6");
+}
+
+/// No other check sees it: the text stays right.
+#[test]
+fn taps_one_layer_early_fall_below_the_floor() {
+    for trained in [trained::LFM2, trained::QWEN3_5, trained::MUSE_GLIMMER] {
+        let (mut pair, text) = trained.open().unwrap();
+        let vocab = pair.target.spec().vocab;
+        pair.drafter = Box::new(PlantedDrafter::new(pair.drafter, vocab, DrafterDefect::TapsOneEarly));
+        fails(acceptance::reaches(&pair, &text, trained.tokens_per_round), "tokens per round");
+    }
 }
 
 #[test]

@@ -29,7 +29,7 @@ conformance::suite!(qwen {
     model_types: &["qwen3_5", "qwen3_5_text"],
     random: conformance::random::qwen::pairs,
     misfits: |pair| conformance::random::dflash::misfits(&pair.drafter.config),
-    trained: Some(["conformance/trained/qwen3_5/target", "conformance/trained/qwen3_5/drafter"]),
+    trained: Some(conformance::trained::QWEN3_5),
 });
 
 /// MLX's own operators in f32 on this device: the second implementation of everything the model is made of.

@@ -1,4 +1,4 @@
-//! A small trained pair inside the program: an LFM2 target of 7 million parameters in 4 bits, and its DSpark drafter.
+//! A small trained pair inside the program: an LFM2 target of 7 million parameters in 4 bits, and its DSpark drafter in 8.
 //!
 //! Files as name and content, the form that `Checkpoint::embedded` takes.
 

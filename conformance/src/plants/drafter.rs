@@ -20,6 +20,8 @@ pub enum DrafterDefect {
     LatePosition,
     /// Everything it was handed is taken in twice.
     ObservesTwice,
+    /// It reads every layer below the one that it was trained on.
+    TapsOneEarly,
     /// It cannot propose.
     CannotPropose,
     /// It cannot take rows in.
@@ -29,6 +31,7 @@ pub enum DrafterDefect {
 /// A drafter with a defect.
 pub struct PlantedDrafter {
     inner: Box<dyn Drafter>,
+    spec: DrafterSpec,
     defect: DrafterDefect,
     vocab: usize,
 }
@@ -36,13 +39,17 @@ pub struct PlantedDrafter {
 impl PlantedDrafter {
     /// `inner`, spoilt; `vocab` is the number of ids.
     pub fn new(inner: Box<dyn Drafter>, vocab: usize, defect: DrafterDefect) -> Self {
-        Self { inner, defect, vocab }
+        let mut spec = inner.spec().clone();
+        if defect == DrafterDefect::TapsOneEarly {
+            spec.taps.iter_mut().for_each(|layer| *layer -= 1);
+        }
+        Self { inner, spec, defect, vocab }
     }
 }
 
 impl Drafter for PlantedDrafter {
     fn spec(&self) -> &DrafterSpec {
-        self.inner.spec()
+        &self.spec
     }
 
     fn new_context(&self) -> DrafterContext {
