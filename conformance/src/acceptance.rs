@@ -6,7 +6,7 @@
 use mlxcel_core::Width;
 
 use crate::{
-    Check, Failure, ensure,
+    Check, ensure,
     pair::Pair,
     rounds::{Ask, Run, run},
     text::{Prompt, Text},

@@ -16,6 +16,9 @@ use crate::error::ApiError;
 /// that is closed while bytes wait to be read is reset, and the answer may be lost with it.
 const POLITE: usize = 256 << 20;
 
+/// How long a client that was refused may pause while it sends what it announced.
+const PAUSE: Duration = Duration::from_secs(2);
+
 /// Bounds of bodies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BodyBounds {
@@ -51,10 +54,10 @@ fn too_large(most: usize) -> ApiError {
     ApiError::status(StatusCode::PAYLOAD_TOO_LARGE, message)
 }
 
-/// Takes in what comes, within bounds.
+/// Takes in what comes without a pause, within bounds.
 async fn discard(body: &mut Body) {
     let mut length = 0usize;
-    while let Some(Ok(frame)) = body.frame().await {
+    while let Ok(Some(Ok(frame))) = timeout(PAUSE, body.frame()).await {
         length += frame.data_ref().map_or(0, Bytes::len);
         if length > POLITE {
             break;

@@ -79,6 +79,12 @@ impl ApiError {
         Self { retry_after: Some(RETRY_AFTER), ..error }
     }
 
+    /// The client has gone and reads no answer: for the counts only. Proxies use this number for it.
+    pub(crate) fn client_gone() -> Self {
+        let status = StatusCode::from_u16(499).unwrap_or(StatusCode::BAD_REQUEST);
+        Self::new(status, "invalid_request_error", "the client has gone")
+    }
+
     /// A fault of the server.
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "server_error", message)

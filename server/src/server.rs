@@ -118,6 +118,7 @@ pub struct Running<E> {
     listener: tokio::net::TcpListener,
     router: axum::Router,
     connections: Connections,
+    metrics: Arc<Metrics>,
     drain: Duration,
 }
 
@@ -149,14 +150,14 @@ impl Server {
             max_tokens: model.max_tokens,
             speculate: model.speculate,
             confidence: model.confidence,
-            metrics,
+            metrics: Arc::clone(&metrics),
         };
         let bounds = BodyBounds { most: http.body, time: http.request_time };
         let guard = Guard::new(http.keys, http.origins.clone(), http.host, address.ip());
         let router = router(Arc::new(app), bounds, guard, &http.origins);
         let connections =
             Connections { most: http.connections, head: http.request_time, patience: http.patience };
-        Ok(Running { address, starting, listener, router, connections, drain: http.drain })
+        Ok(Running { address, starting, listener, router, connections, metrics, drain: http.drain })
     }
 }
 
@@ -171,11 +172,11 @@ impl<E: Send + 'static> Running<E> {
         stop: impl Future<Output = ()>,
         on_ready: impl FnOnce(),
     ) -> Result<(), ServeError<E>> {
-        let Self { starting, listener, router, connections, drain, .. } = self;
+        let Self { starting, listener, router, connections, metrics, drain, .. } = self;
         let Starting { engine, loaded, thread } = starting;
         let mut thread = spawn_blocking(move || thread.join());
         let (end, mut ended) = watch::channel(false);
-        let serving = tokio::spawn(net::serve(listener, router, connections, async move {
+        let serving = tokio::spawn(net::serve(listener, router, connections, metrics, async move {
             let _ = ended.wait_for(|ended| *ended).await;
         }));
         tokio::pin!(stop);

@@ -31,7 +31,7 @@ pub(super) async fn response(
             biased;
             event = events.recv() => event,
             // Nobody will read this.
-            () = &mut gone => return Err(ApiError::internal("the client has gone")),
+            () = &mut gone => return Err(ApiError::client_gone()),
         };
         match event {
             Some(Event::Started { waited }) => making.timings.started(waited),

@@ -17,7 +17,7 @@ use tokio::{
 use tower::ServiceExt as _;
 
 use super::Peer;
-use crate::error::ApiError;
+use crate::{error::ApiError, metrics::Metrics};
 
 /// Bytes of a request's head at most.
 const HEAD: usize = 64 << 10;
@@ -42,6 +42,7 @@ pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
     bounds: Connections,
+    metrics: Arc<Metrics>,
     end: impl Future<Output = ()>,
 ) {
     let places = Arc::new(Semaphore::new(bounds.most));
@@ -69,12 +70,13 @@ pub(crate) async fn serve(
         let _ = stream.set_nodelay(true);
         let peer = Peer::new(stream);
         let connection = graceful.watch(connection(&peer, router.clone(), bounds));
+        let metrics = Arc::clone(&metrics);
         tokio::spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!("connection ended: {error}");
                 // The library only closes.
-                if error.is_timeout() {
-                    peer.refuse(&late(bounds.head));
+                if error.is_timeout() && peer.refuse(&late(bounds.head)) {
+                    metrics.response(StatusCode::REQUEST_TIMEOUT.as_u16());
                 }
             }
             drop(place);

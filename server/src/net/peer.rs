@@ -43,12 +43,11 @@ impl Peer {
     }
 
     /// Answers a peer that began a request and did not end its head in time, as far as the socket takes it at once; a peer
-    /// that asked nothing is told nothing. Nobody else may write any more.
-    pub(super) fn refuse(&self, answer: &[u8]) {
-        if self.0.heard.load(Ordering::Relaxed) && !self.0.behind.load(Ordering::Relaxed) {
-            // It may be gone.
-            let _ = self.0.socket.try_write(answer);
-        }
+    /// that asked nothing is told nothing. Nobody else may write any more. Gives whether it was told.
+    pub(super) fn refuse(&self, answer: &[u8]) -> bool {
+        let asked = self.0.heard.load(Ordering::Relaxed) && !self.0.behind.load(Ordering::Relaxed);
+        // It may be gone.
+        asked && self.0.socket.try_write(answer).is_ok()
     }
 
     /// Waits until the peer has closed its half of the connection, or all of it.

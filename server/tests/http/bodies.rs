@@ -84,8 +84,8 @@ fn a_body_that_is_announced_to_be_too_large_is_not_waited_for() {
         sender.write_all(&vec![b' '; SENT / 16]).unwrap();
         std::thread::sleep(Duration::from_millis(5));
     }
-    // Who waits to be told to send it has nothing more to wait for.
-    for mut open in [sender, announce("Expect: 100-continue\r\n")] {
+    // Who waits to be told to send it has nothing more to wait for; nor is one waited for that sends no more.
+    for mut open in [sender, announce("Expect: 100-continue\r\n"), announce("")] {
         let mut rest = String::new();
         open.read_to_string(&mut rest).unwrap();
         assert!(!rest.contains("HTTP/1.1"), "{rest}");

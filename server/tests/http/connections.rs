@@ -95,6 +95,7 @@ fn connections_without_a_request_hold_nothing_up() {
         std::io::Read::read_to_end(&mut stream, &mut rest).unwrap();
         assert!(rest.is_empty(), "{:?}", String::from_utf8_lossy(&rest));
     }
+    assert_eq!(served.metric("http_responses_total{status=\"408\"}"), 70.0);
 }
 
 /// A head that comes byte by byte is not waited for longer than one that stops; nor is the second one of a connection, and a
