@@ -164,10 +164,10 @@ impl WidthPolicy {
         width
     }
 
-    /// Counts classic rounds in a row. What was known before them counts less for good: a text that has turned would be
+    /// Counts rounds in a row without the drafter; a block that was cut to one row is none of them. What was known before them counts less for good: a text that has turned would be
     /// judged by what it was.
-    fn goes_on(&mut self, width: Width) {
-        if width == Width::ONE {
+    fn goes_on(&mut self, drafted: bool) {
+        if !drafted {
             self.parked += 1;
             return;
         }
@@ -281,7 +281,7 @@ impl WidthPolicy {
 
     /// Takes the outcome of a round. Its times go to the evidence: [`Evidence::verified`], [`Evidence::drafted`].
     pub fn round(&mut self, outcome: &Outcome) {
-        self.goes_on(outcome.width);
+        self.goes_on(outcome.drafted > 0);
         let mut evidence = self.evidence.lock();
         let emitted = outcome.emitted as f64;
         let rows = outcome.width.rows();
